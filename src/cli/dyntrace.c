@@ -124,9 +124,47 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
+/* Words of other tracers, and what they are here. A command of that name goes first. */
+static const struct {
+	const char *typed, *meant;
+} meanings[] = {
+	{ "record", "trace" },
+	{ "run", "trace -- COMMAND" },
+	{ "stat", "trace --tracer count" },
+	{ "count", "trace --tracer count" },
+	{ "top", "trace -p TARGET --function GLOB --tracer count" },
+	{ "script", "view" },
+	{ "print", "view" },
+	{ "replay", "view" },
+	{ "dump", "view" },
+	{ "report", "view" },
+	{ "explain", "trace --explain LOC" },
+	{ "probe", "add" },
+	{ "remove", "rm" },
+	{ "delete", "rm" },
+	{ "ps", "list-processes" },
+	{ "list", "list-tracepoints" },
+	{ "ls", "list-tracepoints" },
+	{ "symbols", "list-symbols" },
+	{ "functions", "list-symbols" },
+	{ "markers", "list-markers" },
+	{ "probes", "list-tracepoints" },
+	{ "tracepoints", "list-tracepoints" },
+	{ "processes", "list-processes" },
+	{ "version", "--version" },
+};
+
 static int unknown_command(const char *name)
 {
 	struct suggestion near = { .typed = name };
+
+	for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
+		if (strcmp(meanings[i].typed, name) != 0)
+			continue;
+		cli_note("unknown command '%s' (did you mean 'dyntrace %s'?)", name,
+			 meanings[i].meant);
+		return EXIT_USAGE;
+	}
 
 	for (const struct command *const *command = commands; *command; command++)
 		suggest_offer(&near, (*command)->name);

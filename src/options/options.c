@@ -45,13 +45,21 @@ struct error *options_size(const char *text, uint64_t *ret_size)
 
 struct error *options_seconds(const char *text, double *ret_seconds)
 {
+	static const struct {
+		const char *name;
+		double seconds;
+	} units[] = { { "", 1 },     { "s", 1 },   { "ms", 1e-3 }, { "us", 1e-6 },
+		      { "ns", 1e-9 }, { "m", 60 }, { "min", 60 },  { "h", 3600 } };
 	char *end;
 	double value = strtod(text, &end);
 
-	if (end == text || *end || !isfinite(value) || value <= 0)
-		return error_new(ERROR_USAGE, "'%s' is not a number of seconds (2, 0.5)", text);
-	*ret_seconds = value;
-	return NULL;
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]) && end != text; i++) {
+		if (strcmp(end, units[i].name) || !isfinite(value) || value <= 0)
+			continue;
+		*ret_seconds = value * units[i].seconds;
+		return NULL;
+	}
+	return error_new(ERROR_USAGE, "'%s' is not a time (2, 0.5, 200ms, 10s, 5m)", text);
 }
 
 struct error *options_rate(const char *text, uint64_t *ret_rate)
@@ -137,12 +145,17 @@ static struct error *apply(struct cursor *at, const struct option_spec *option, 
 /* `typed` has the dashes, `name` doesn't. */
 static struct error *unknown_option(const struct cursor *at, const char *typed, const char *name)
 {
+	const struct option_spec *option = at->options;
 	struct suggestion near = { .typed = name };
 
-	for (const struct option_spec *option = at->options; !option_ends_table(option); option++)
+	for (; !option_ends_table(option); option++)
 		if (option->name)
 			suggest_offer(&near, option->name);
 	suggest_offer(&near, help_name);
+	for (; option->meant; option++)
+		if (!strcmp(option->name, name))
+			return error_new(ERROR_USAGE, "unknown option '%s' (did you mean '%s'?)",
+					 typed, option->meant);
 	if (near.best)
 		return error_new(ERROR_USAGE, "unknown option '%s' (did you mean '--%s'?)", typed,
 				 near.best);

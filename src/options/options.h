@@ -62,11 +62,14 @@ struct option_spec {
 	const char **string;
 	struct option_values *list; /* appended to; free with vec_free */
 	uint64_t *size; /* bytes: "4096", "64M", "1G"; K, M, G, T are powers of 1024 */
-	double *seconds; /* "2", "0.5"; above 0, finite */
+	double *seconds; /* "2", "0.5", "200ms", "1m"; above 0, finite */
 	int *choice; /* index in choices */
 	const char *const *choices; /* ends with NULL */
 	struct error *(*handle)(const char *text); /* any other kind of argument */
 	int tag; /* for the command's own use */
+	/* Not an option: a word that people type, and what they mean by it ("--for"). Only the
+	 * error for an unknown option knows it. */
+	const char *meant;
 };
 
 /* A heading for the rows below it. */
@@ -74,13 +77,16 @@ struct option_spec {
 
 static inline bool option_ends_table(const struct option_spec *option)
 {
-	return !option->letter && !option->name && !option->help;
+	return (!option->letter && !option->name && !option->help) || option->meant;
 }
 
 static inline bool option_is_group(const struct option_spec *option)
 {
 	return !option->letter && !option->name && option->help;
 }
+
+/* A word that people type for the option `meaning`. Stands at the end of a table. */
+#define OPTION_MEANT(typed, meaning) { .name = (typed), .meant = (meaning) }
 
 struct words {
 	char **items; /* the arguments that aren't options */
@@ -98,7 +104,7 @@ struct error *options_parse(const struct option_spec *options, bool keep_rest, i
 			    char **argv, struct words *ret_words);
 void words_free(struct words *words);
 
-/* "64M" to bytes, "0.5" to seconds, "100/s" to hits per second. */
+/* "64M" to bytes, "0.5" or "500ms" to seconds, "100/s" to hits per second. */
 struct error *options_size(const char *text, uint64_t *ret_size);
 struct error *options_seconds(const char *text, double *ret_seconds);
 struct error *options_rate(const char *text, uint64_t *ret_rate);

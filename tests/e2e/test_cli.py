@@ -98,6 +98,11 @@ def test_version(dyntrace):
 
 def test_unknown_command(dyntrace):
     assert dyntrace.fails("veiw", status=2) == "unknown command 'veiw' (did you mean 'view'?)"
+    assert dyntrace.fails("stat", status=2) == "unknown command 'stat' (did you mean 'dyntrace trace --tracer count'?)"
+    assert dyntrace.fails("ps", status=2) == "unknown command 'ps' (did you mean 'dyntrace list-processes'?)"
+    assert dyntrace.fails("trace", "--time", "1", status=2) == "trace: unknown option '--time' (did you mean '--for'?)"
+    assert dyntrace.fails("trace", "--duration=1s", status=2) == "trace: unknown option '--duration' (did you mean '--for'?)"
+    assert dyntrace.fails("trace", "--stack", status=2) == "trace: unknown option '--stack' (did you mean '-t backtrace'?)"
     assert dyntrace.fails("help", "list-symbol", status=2) == \
         "unknown command 'list-symbol' (did you mean 'list-symbols'?)"
     assert dyntrace.fails("zzzzz", status=2) == "unknown command 'zzzzz' ('dyntrace help' lists them)"

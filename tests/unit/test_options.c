@@ -1,4 +1,5 @@
 /* Options: every form, lists, sizes, times, refusals, suggestions. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,6 +44,7 @@ static const struct option_spec options[] = {
 	{ 0, "for", "SECONDS", "help", .seconds = &args.seconds },
 	{ 0, "mode", "discard|overwrite|block", "help", .choice = &args.mode, .choices = modes },
 	{ 0, "special", "WORD", "help", .handle = handle_number },
+	OPTION_MEANT("duration", "--for"),
 	{ 0 },
 };
 
@@ -175,7 +177,10 @@ static void test_refusals(void **state)
 	ASSERT_REFUSED("option '--output' needs a value: DIR", "-e", "--output");
 	ASSERT_REFUSED("option '-o' needs a value: DIR", "-o");
 	ASSERT_REFUSED("option '--exit' takes no value", "--exit=1");
-	ASSERT_REFUSED("option '--for': '-1' is not a number of seconds (2, 0.5)", "--for", "-1");
+	ASSERT_REFUSED("option '--for': '-1' is not a time (2, 0.5, 200ms, 10s, 5m)", "--for",
+		       "-1");
+	ASSERT_REFUSED("unknown option '--duration' (did you mean '--for'?)", "--duration", "1");
+	ASSERT_REFUSED("unknown option '--durations' (--help lists them)", "--durations", "1");
 	ASSERT_REFUSED("option '--mode': unknown value 'blok' (did you mean 'block'?)", "--mode",
 		       "blok");
 	ASSERT_REFUSED("option '--mode': unknown value 'q' (one of discard, overwrite, block)",
@@ -218,7 +223,12 @@ static void test_sizes(void **state)
 
 static void test_seconds(void **state)
 {
-	static const char *const bad[] = { "", "0", "-2", "nan", "inf", "1s", "1e999", "two" };
+	static const char *const bad[] = { "", "0", "-2", "nan", "inf", "1x", "1e999", "two", "s", "1 s" };
+	static const struct {
+		const char *text;
+		double seconds;
+	} good[] = { { "2.25", 2.25 }, { "1s", 1 },  { "200ms", 0.2 }, { "5us", 5e-6 },
+		     { "1.5ms", 1.5e-3 }, { "3m", 180 }, { "2min", 120 }, { "0.5h", 1800 } };
 	double seconds = 5;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
@@ -227,8 +237,10 @@ static void test_seconds(void **state)
 		assert_non_null(error);
 		assert_true(seconds == 5);
 	}
-	assert_null(options_seconds("2.25", &seconds));
-	assert_true(seconds == 2.25);
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		assert_null(options_seconds(good[i].text, &seconds));
+		assert_true(fabs(seconds - good[i].seconds) < 1e-12);
+	}
 }
 
 static const char *nearest(const char *typed)

@@ -18,6 +18,7 @@
 #define NAMES_MAX 64
 #define STACK_MAX 32
 #define WORD_MAX 128
+#define LISTED_MAX 16
 
 /* The expression, compiled for an event class. */
 struct kind {
@@ -255,6 +256,23 @@ static bool find_label(void *context, const char *name, int64_t *ret_value)
 	return false;
 }
 
+/* Lists the fields of the event's payload. */
+static void list_fields(void *context, struct strbuf *text)
+{
+	struct compiling *c = context;
+	const bt_field *payload = bt_event_borrow_payload_field_const(c->event);
+	const bt_field_class *class = payload ? bt_field_borrow_class_const(payload) : NULL;
+	uint64_t count = class ? bt_field_class_structure_get_member_count(class) : 0;
+
+	for (uint64_t i = 0; i < count && i <= LISTED_MAX; i++)
+		strbuf_printf(text, "%s%s", i ? ", " : "",
+			      i == LISTED_MAX ?
+				      "..." :
+				      bt_field_class_structure_member_get_name(
+					      bt_field_class_structure_borrow_member_by_index_const(
+						      class, i)));
+}
+
 /* Column of the caret in the message's last line. */
 static size_t caret(const struct error *error)
 {
@@ -270,6 +288,7 @@ static struct kind *compile(struct view_filter *filter, const bt_event *event)
 	struct expr_names names = { .context = &compiling,
 				    .find = find_name,
 				    .find_label = find_label,
+				    .list = list_fields,
 				    .has_paths = true };
 	struct error *error;
 

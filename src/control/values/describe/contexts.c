@@ -171,17 +171,22 @@ static struct error *in_module(struct describe *d, const char *text, const char 
 	return module_debug(d->session->proc, module, &ret->debug);
 }
 
-static struct error *add_variable(struct describe *d, const char *text)
+static struct expr_names names_of(struct describe *d)
 {
-	_cleanup_free_ char *name = strdup(text);
-	struct describe there = *d;
-	struct expr_names names = { .context = &there,
+	return (struct expr_names){ .context = d,
 				    .find = variables_find,
 				    .find_label = variables_find_label,
 				    .find_type = variables_find_type,
 				    .list = variables_list,
 				    .debug = d->debug,
 				    .at_exit = d->exit != NULL };
+}
+
+static struct error *add_variable(struct describe *d, const char *text)
+{
+	_cleanup_free_ char *name = strdup(text);
+	struct describe there = *d;
+	struct expr_names names = names_of(&there);
 	char *at = name ? strrchr(name, '@') : NULL;
 	struct value_place place;
 	struct error *error = NULL;
@@ -205,17 +210,12 @@ static struct error *add_variable(struct describe *d, const char *text)
 /* Adds an argument with its value at the entry, also at the exit. */
 static struct error *add_entry(struct describe *d, const char *text)
 {
-	struct expr_names names = { .context = d,
-				    .find = variables_find,
-				    .find_label = variables_find_label,
-				    .find_type = variables_find_type,
-				    .list = variables_list,
-				    .debug = d->debug,
-				    .at_exit = true };
+	struct expr_names names = names_of(d);
 	struct value_place place;
 	struct type type;
-	struct error *error = expr_variable(text, &names, &type, &place);
 
+	names.at_exit = true;
+	struct error *error = expr_variable(text, &names, &type, &place);
 	if (error)
 		return error_wrap(error, "-t entry");
 	shape_add(&d->shape, text, &type, &place);
@@ -272,25 +272,51 @@ static struct error *find_address(struct describe *d, const char *text, uint64_t
 	return error_new(ERROR_USAGE, "-t: no symbol '%s' in any module", name);
 }
 
-/* Finds the address of a VARTYPE: a number, a symbol, or an argument of the marker. `ret_place` is
- * the place of the pointer. */
+/* Is it arg0, arg1...? */
+static bool is_numbered(const char *text)
+{
+	return strncmp(text, "arg", 3) == 0 && text[3] && !text[3 + strspn(text + 3, "0123456789")];
+}
+
+/* The value of an expression, an argument or register mostly, as an address. */
+static struct error *find_computed(struct describe *d, const char *text,
+				   struct value_place *ret_place)
+{
+	struct expr_names names = names_of(d);
+	struct value_place place;
+	struct type type;
+	struct error *error = expr_variable(text, &names, &type, &place);
+
+	if (error)
+		return error_wrap(error, "-t");
+	if (type.kind == TYPE_FLOAT)
+		return error_new(ERROR_USAGE, "-t: '%s' is a floating-point number, no address",
+				 text);
+	*ret_place = (struct value_place){ .kind = PLACE_VALUE };
+	if (type.size > 8 || !place_push(&place, (uint32_t)type.size, false, &ret_place->ops))
+		ret_place->kind = PLACE_GONE;
+	return NULL;
+}
+
+/* Finds the address of a VARTYPE: a number, an argument by its number, a symbol, or an expression.
+ * `ret_place` is the place of the pointer. */
 static struct error *find_pointer(struct describe *d, const char *text,
 				  struct value_place *ret_place)
 {
 	struct error *error;
 	uint64_t address = 0;
-	struct value_place place;
-	struct type type;
 
-	if (marker_fields_find(d, text, &type, &place)) {
-		*ret_place = (struct value_place){ .kind = PLACE_VALUE };
-		if (!place_push(&place, (uint32_t)type.size, false, &ret_place->ops))
-			ret_place->kind = PLACE_GONE;
+	if (is_numbered(text) || *text == '$')
+		return find_computed(d, text, ret_place);
+	error = find_address(d, text, &address);
+	if (error) {
+		_cleanup_error_ struct error *unknown = find_computed(d, text, ret_place);
+
+		if (unknown)
+			return error;
+		error_free(error);
 		return NULL;
 	}
-	error = find_address(d, text, &address);
-	if (error)
-		return error;
 	*ret_place = (struct value_place){ .kind = PLACE_VALUE };
 	ops_const(&ret_place->ops, address);
 	return NULL;
@@ -345,22 +371,53 @@ static const struct {
 	{ "var", true, add_variable },	      { "entry", true, add_entry },
 };
 
-struct error *contexts_add(struct describe *d, const char *type)
+/* The index of the TYPE in `kinds`; -1: another. */
+static int kind_of(const char *type)
 {
 	const char *colon = strchr(type, ':');
 	size_t length = colon ? (size_t)(colon - type) : strlen(type);
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (strlen(kinds[i].word) == length && strncmp(kinds[i].word, type, length) == 0 &&
+		    kinds[i].has_rest == (colon != NULL))
+			return (int)i;
+	}
+	return -1;
+}
+
+/* An expression without "var:"? */
+static bool is_bare(const char *type)
+{
+	return kind_of(type) < 0 && !strchr(type, ':');
+}
+
+bool contexts_is_at_exit(const char *type)
+{
+	bool is_variable = strncmp(type, "var:", 4) == 0 || is_bare(type);
+
+	/* vector registers hold arguments at the entry, and the result at the exit */
+	return !is_variable || expr_is_at_exit(type) || (is_bare(type) && strstr(type, "$xmm"));
+}
+
+struct error *contexts_add(struct describe *d, const char *type)
+{
+	const char *colon = strchr(type, ':');
+	int kind = kind_of(type);
 	bool known;
 	struct error *error;
 
 	assert(d->session && d->tracepoint);
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (strlen(kinds[i].word) == length && strncmp(kinds[i].word, type, length) == 0 &&
-		    kinds[i].has_rest == (colon != NULL))
-			return kinds[i].add(d, colon ? colon + 1 : "");
-	}
+	if (kind >= 0)
+		return kinds[kind].add(d, colon ? colon + 1 : "");
 	error = add_memory(d, type, &known);
 	if (error || known)
 		return error;
+	if (is_bare(type) && (is_numbered(type) || strpbrk(type, "$(*[.>")))
+		return add_variable(d, type);
+	_cleanup_error_ struct error *unknown =
+		is_bare(type) ? add_variable(d, type) : error_new(ERROR_USAGE, " ");
+	if (!unknown)
+		return NULL;
 	return error_new(
 		ERROR_USAGE,
 		"-t %s: no such context (regs, reg:NAME, tid, pid, cpu, comm, backtrace[:N], "

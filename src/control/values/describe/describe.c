@@ -12,20 +12,23 @@
 
 #define STRING_MAX_LEAST 16u
 
-static struct value_place register_place(uint8_t reg)
+struct value_place describe_register(size_t number)
 {
-	return (struct value_place){ .kind = PLACE_PIECES,
-				     .count = 1,
-				     .pieces = { { .where = ABI_INT, .reg = reg, .size = 8 } } };
+	static const uint8_t regs[DESCRIBE_REGISTERS] = { RDI, RSI, RDX, RCX, R8, R9 };
+
+	assert(number < DESCRIBE_REGISTERS);
+	return (struct value_place){
+		.kind = PLACE_PIECES,
+		.count = 1,
+		.pieces = { { .where = ABI_INT, .reg = regs[number], .size = 8 } }
+	};
 }
 
-/* Adds, without debug information, the integer argument registers of the System V ABI in order. */
+/* Adds the arguments of a function without debug information. */
 static void add_registers(struct describe *d)
 {
-	static const uint8_t regs[] = { RDI, RSI, RDX, RCX, R8, R9 };
-
-	for (size_t i = 0; i < sizeof(regs) / sizeof(regs[0]); i++) {
-		struct value_place place = register_place(regs[i]);
+	for (size_t i = 0; i < DESCRIBE_REGISTERS; i++) {
+		struct value_place place = describe_register(i);
 		char name[8];
 
 		snprintf(name, sizeof(name), "arg%zu", i);
@@ -124,6 +127,19 @@ static uint32_t describe_counter(void *context)
 	return tracepoint->has_counter ? tracepoint->counter : UINT32_MAX;
 }
 
+bool describe_filters_exit(struct describe *d, const char *filter)
+{
+	static const char *const words[] = { "ret", "duration" };
+
+	if (expr_is_at_exit(filter))
+		return true;
+	for (size_t i = 0; i < 2 && d->tracepoint->kind == TRACEPOINT_FUNCTION; i++) {
+		if (expr_mentions(filter, words[i]) && !variables_is_argument(d, words[i]))
+			return true;
+	}
+	return false;
+}
+
 struct error *describe_set_filter(struct describe *d, const char *filter,
 				  struct value_ops **ret_native)
 {
@@ -134,7 +150,8 @@ struct error *describe_set_filter(struct describe *d, const char *filter,
 				    .list = variables_list,
 				    .counter = describe_counter,
 				    .debug = d->debug,
-				    .at_exit = d->exit != NULL };
+				    .at_exit = d->exit != NULL,
+				    .is_argument = variables_is_argument };
 	struct value_ops ops, *native;
 	struct error *error = expr_condition(filter, &names, &ops, &d->shape.texts);
 
@@ -215,7 +232,7 @@ static struct error *describe_all(struct describe *d, uint32_t string_max)
 		if (!expr_is_at_exit(tracepoint->contexts.items[i]))
 			error = contexts_add(d, tracepoint->contexts.items[i]);
 	}
-	if (!error && filter && !expr_is_at_exit(filter))
+	if (!error && filter && !describe_filters_exit(d, filter))
 		error = describe_set_filter(d, filter, &tracepoint->values.filter);
 	tracepoint->probe.event.filter = tracepoint->values.filter;
 	if (!error)
@@ -265,7 +282,7 @@ struct error *describe_tracepoint(struct session *session, struct tracepoint *tr
 		error = describe_short(&d, describe_all, string_max);
 	const char *filter = tracepoint->request->spec.filter;
 	if (!error && tracepoint->kind == TRACEPOINT_FUNCTION &&
-	    (tracepoint_has_values(tracepoint) || (filter && expr_is_at_exit(filter))))
+	    (tracepoint_has_values(tracepoint) || (filter && describe_filters_exit(&d, filter))))
 		error = describe_short(&d, describe_exit, string_max);
 	return error_wrap(error, "%s", place->name);
 }

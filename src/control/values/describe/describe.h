@@ -28,12 +28,18 @@ struct describe {
 	struct tramp_event *exit; /* the exit that is being described; NULL: the entry is */
 };
 
+/* describe.c: the place of arg0, arg1...: the integer argument registers of the System V ABI. */
+#define DESCRIBE_REGISTERS 6
+struct value_place describe_register(size_t number);
+
 /* variables.c: the place of a variable: by the ABI for a parameter at its function's first
  * instruction, else by the debug information. False: no variable has that name. */
 bool variables_find(void *describe, const char *name, struct type *ret_type,
 		    struct value_place *ret_place);
 /* Appends the names of the parameters: "path, mode". */
 void variables_list(void *describe, struct strbuf *text);
+/* Is it the name of a parameter? */
+bool variables_is_argument(void *describe, const char *name);
 bool variables_find_label(void *describe, const char *name, int64_t *ret_value);
 bool variables_find_type(void *describe, const char *name, enum type_kind kind,
 			 struct type *ret_type);
@@ -53,12 +59,17 @@ bool variables_next(struct describe *d, struct parameter_walk *walk,
 /* variables.c: the place of a function's result, at its exit. A void type: it has no result. */
 void variables_result(struct describe *d, struct type *ret_type, struct value_place *ret_place);
 
+/* contexts.c: does the exit record the TYPE, too? Variables belong to the entry. */
+bool contexts_is_at_exit(const char *type);
 /* contexts.c: adds the fields of a TYPE of -t. */
 struct error *contexts_add(struct describe *d, const char *type);
 
 /* describe.c, for describe_exit.c: the filter becomes native code, or part of the program. */
 struct error *describe_set_filter(struct describe *d, const char *filter,
 				  struct value_ops **ret_native);
+/* Does the filter ask for the exit: by $ret and the like, or by `ret` and `duration` where these
+ * aren't arguments? */
+bool describe_filters_exit(struct describe *d, const char *filter);
 /* The xmm registers that the program reads, as bits. */
 uint16_t describe_xmms(const struct dt_program *program);
 /* describe_exit.c: lays out the exit's event. */

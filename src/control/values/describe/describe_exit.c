@@ -176,7 +176,7 @@ static struct error *add_contexts(struct describe *d)
 	for (size_t i = 0; i < tracepoint->contexts.count && !error; i++) {
 		const char *context = tracepoint->contexts.items[i];
 
-		if (strncmp(context, "var:", 4) != 0 || expr_is_at_exit(context))
+		if (contexts_is_at_exit(context))
 			error = contexts_add(d, context);
 	}
 	return error;
@@ -281,7 +281,7 @@ static struct error *describe_in_order(struct describe *d, uint32_t string_max, 
 	if (!duration_first)
 		add_duration(d);
 	error = add_contexts(d);
-	d->tracepoint->values.filters_exits = filter && expr_is_at_exit(filter);
+	d->tracepoint->values.filters_exits = filter && describe_filters_exit(d, filter);
 	if (!error && d->tracepoint->values.filters_exits)
 		error = describe_set_filter(d, filter, &d->tracepoint->values.exit_filter);
 	return error;

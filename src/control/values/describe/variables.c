@@ -2,7 +2,9 @@
  * variables.c - from a variable's name to its place at a tracepoint.
  */
 #include <assert.h>
+#include <ctype.h>
 #include <dwarf.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "control/base/cleanup.h"
@@ -159,6 +161,62 @@ static bool find_argument(struct describe *d, const char *name, struct type *ret
 	return false;
 }
 
+bool variables_is_argument(void *context, const char *name)
+{
+	struct describe *d = context;
+	struct value_place place;
+	struct type type;
+
+	return d->has_function && find_argument(d, name, &type, &place);
+}
+
+/* Is the tracepoint at a function whose parameters aren't known, but where its caller put them? */
+static bool is_plain_entry(const struct describe *d)
+{
+	const struct place *place = &d->tracepoint->probe.place;
+
+	if (place->marker || d->inlined || (d->has_function && d->function.low != d->address))
+		return false;
+	if (d->has_function && !debug_function_is_assembly(&d->function))
+		return false;
+	return d->tracepoint->kind != TRACEPOINT_BARE ||
+	       (place->symbol && place->symbol->address == d->address);
+}
+
+/* arg0, arg1...: parameters by number; without debug information, the registers of the ABI, as
+ * events have them. False: another name, or no such argument. */
+static bool find_numbered(struct describe *d, const char *name, struct type *ret_type,
+			  struct value_place *ret_place)
+{
+	struct parameter_walk walk;
+	struct parameter parameter;
+	unsigned long wanted;
+	char *end;
+
+	if (strncmp(name, "arg", 3) != 0 || !isdigit((unsigned char)name[3]))
+		return false;
+	wanted = strtoul(name + 3, &end, 10);
+	if (*end)
+		return false;
+	if (is_plain_entry(d)) {
+		if (wanted >= DESCRIBE_REGISTERS)
+			return false;
+		*ret_type = (struct type){ .kind = TYPE_INT, .size = 8 };
+		*ret_place = describe_register(wanted);
+		return true;
+	}
+	if (!d->has_function)
+		return false;
+	variables_start(d, &walk);
+	while ((walk.by_abi || d->inlined) && variables_next(d, &walk, &parameter, ret_place)) {
+		if (wanted-- == 0) {
+			*ret_type = parameter.type;
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Has the function around an address of the file a result, as far as is known? */
 static bool has_result(void *context, uint64_t address)
 {
@@ -243,14 +301,13 @@ static bool find_at_exit(struct describe *d, const char *name, struct type *ret_
 		variables_result(d, ret_type, ret_place);
 		return ret_type->kind != TYPE_VOID;
 	}
-	if (!d->debug)
-		return false;
-	if (d->has_function && find_argument(d, name, ret_type, &place)) {
+	if ((d->has_function && find_argument(d, name, ret_type, &place)) ||
+	    find_numbered(d, name, ret_type, &place)) {
 		describe_keep(d, &place, ret_place);
 		return true;
 	}
-	if (!debug_find_variable(d->debug, d->has_function ? &d->function : NULL, d->address, name,
-				 &die))
+	if (!d->debug || !debug_find_variable(d->debug, d->has_function ? &d->function : NULL,
+					      d->address, name, &die))
 		return false;
 	location = location_context(d);
 	type_of(&die, ret_type);
@@ -269,12 +326,11 @@ bool variables_find(void *context, const char *name, struct type *ret_type,
 		return true;
 	if (d->exit)
 		return find_at_exit(d, name, ret_type, ret_place);
-	if (!d->debug)
-		return false;
-	if (d->has_function && find_argument(d, name, ret_type, ret_place))
+	if ((d->has_function && find_argument(d, name, ret_type, ret_place)) ||
+	    find_numbered(d, name, ret_type, ret_place))
 		return true;
-	if (!debug_find_variable(d->debug, d->has_function ? &d->function : NULL, d->address, name,
-				 &die))
+	if (!d->debug || !debug_find_variable(d->debug, d->has_function ? &d->function : NULL,
+					      d->address, name, &die))
 		return false;
 	location = location_context(d);
 	type_of(&die, ret_type);
@@ -289,6 +345,8 @@ void variables_list(void *context, struct strbuf *text)
 	struct parameter parameter;
 	struct value_place place;
 
+	if (is_plain_entry(d))
+		strbuf_printf(text, "arg0 to arg%d", DESCRIBE_REGISTERS - 1);
 	if (!d->has_function)
 		return;
 	variables_start(d, &walk);

@@ -312,6 +312,12 @@ void cast_apply(struct parser *p, struct operand *operand, const struct type *ty
 
 	if (p->error)
 		return;
+	if (operand->is_vector && is_real && type->size <= 8) { /* other bits, no conversion */
+		operand->type = *type;
+		operand->place.pieces[0].size = (uint8_t)type->size;
+		operand->is_vector = false;
+		return;
+	}
 	if (type->kind != TYPE_INT && type->kind != TYPE_CHAR && type->kind != TYPE_BOOL &&
 	    type->kind != TYPE_ENUM && type->kind != TYPE_POINTER && !is_real) {
 		parser_fail(p, at, "a value can't become a %s (cast an address: *(T *)p)",
@@ -334,4 +340,24 @@ void cast_apply(struct parser *p, struct operand *operand, const struct type *ty
 		cast.type = type_double;
 	cast.place = (struct value_place){ .kind = PLACE_VALUE, .ops = operand->ops };
 	*operand = cast;
+}
+
+void cast_to_string(struct parser *p, struct operand *operand, const char *at)
+{
+	struct type character = type_char, pointer;
+
+	operand_follow_reference(operand);
+	if (p->error || operand->kind == OPERAND_TEXT)
+		return;
+	if (operand->kind == OPERAND_REAL ||
+	    (operand->kind == OPERAND_PLACE && operand->type.kind == TYPE_FLOAT)) {
+		parser_fail(p, at, "a floating-point number is no address of a string");
+		return;
+	}
+	if (operand->kind == OPERAND_PLACE && operand->type.kind != TYPE_INT &&
+	    operand->type.kind != TYPE_POINTER)
+		return; /* an array, a class, a text of a trace: combine.c knows strings */
+	character.base = &type_char;
+	type_add_pointer(&character, &pointer);
+	cast_apply(p, operand, &pointer, at);
 }

@@ -32,29 +32,53 @@ bool expr_register(const char *name, uint8_t *ret_number)
 	return false;
 }
 
-bool expr_is_at_exit(const char *text)
+bool expr_mentions(const char *text, const char *name)
 {
-	static const char *const words[] = { "$ret", "$duration", "entry:" };
+	size_t length = strlen(name);
 	bool quoted = false;
 
 	for (const char *at = text; *at; at++) {
-		if (!quoted && *at == '\'' && at[1])
-			/* a character, which may be a quote */
+		bool is_member = at > text && (at[-1] == '.' || (at[-1] == '>' && at > text + 1 &&
+								   at[-2] == '-'));
+
+		if (!quoted && *at == '\'' && at[1]) /* a character, which may be a quote */
 			at += at[1] == '\\' && at[2] ? 2 : 1;
 		else if (*at == '\\' && at[1])
 			at++;
 		else if (*at == '"')
 			quoted = !quoted;
-		for (size_t i = 0; !quoted && i < sizeof(words) / sizeof(words[0]); i++) {
-			size_t length = strlen(words[i]);
-
-			if (strncmp(at, words[i], length) == 0 &&
-			    (at == text || !parser_is_name(at[-1])) &&
-			    (words[i][0] != '$' || !parser_is_name(at[length])))
-				return true;
-		}
+		else if (!quoted && !is_member && strncmp(at, name, length) == 0 &&
+			 (at == text || !parser_is_name(at[-1])) &&
+			 (name[length - 1] == ':' || !parser_is_name(at[length])))
+			return true;
 	}
 	return false;
+}
+
+bool expr_is_at_exit(const char *text)
+{
+	return expr_mentions(text, "$ret") || expr_mentions(text, "$duration") ||
+	       expr_mentions(text, "entry:");
+}
+
+/* $xmm0 to $xmm15: a double, unless a cast says float. False: another name. */
+static bool parse_vector(const char *name, struct operand *ret)
+{
+	char *end;
+	unsigned long number;
+
+	if (strncmp(name, "xmm", 3) != 0 || !isdigit((unsigned char)name[3]))
+		return false;
+	number = strtoul(name + 3, &end, 10);
+	if (*end || number > 15)
+		return false;
+	*ret = (struct operand){ .kind = OPERAND_PLACE,
+				 .type = { .kind = TYPE_FLOAT, .size = 8, .name = "double" },
+				 .is_vector = true };
+	ret->place = (struct value_place){ .kind = PLACE_PIECES, .count = 1 };
+	ret->place.pieces[0] =
+		(struct abi_piece){ .where = ABI_SSE, .reg = (uint8_t)number, .size = 8 };
+	return true;
 }
 
 /* Values that only an exit has; false: another name. */
@@ -63,6 +87,13 @@ static bool parse_exit(struct parser *p, const char *name, const char *at, struc
 	bool is_entry = strcmp(name, "entry") == 0 && p->at[0] == ':';
 	char argument[NAME_MAX_LENGTH];
 
+	if (p->names->at_exit && p->names->is_argument &&
+	    !p->names->is_argument(p->names->context, name)) {
+		if (strcmp(name, "ret") == 0)
+			name = "$ret";
+		else if (strcmp(name, "duration") == 0)
+			name = "$duration";
+	}
 	if (!is_entry && strcmp(name, "$ret") != 0 && strcmp(name, "$duration") != 0)
 		return false;
 	if (!p->names->at_exit) {
@@ -101,6 +132,8 @@ static void parse_special(struct parser *p, const char *name, const char *at, st
 		*ret = operand;
 		return;
 	}
+	if (parse_vector(name, ret))
+		return;
 	if (strcmp(name, "hits") == 0 && p->names->counter) {
 		uint32_t counter = p->names->counter(p->names->context);
 
@@ -120,7 +153,7 @@ static void parse_special(struct parser *p, const char *name, const char *at, st
 	}
 	parser_fail(
 		p, at,
-		"unknown '$%s' (available: registers such as $rax, $tid, $pid, $cpu, $hits)",
+		"unknown '$%s' (available: registers such as $rax and $xmm0, $tid, $pid, $cpu, $hits)",
 		name);
 }
 
@@ -131,7 +164,11 @@ static void fail_unknown(struct parser *p, const char *at, const char *name)
 	if (p->names->list)
 		p->names->list(p->names->context, &list);
 	if (p->names->has_paths)
-		parser_fail(p, at, "unknown field '%s'", name);
+		parser_fail(p, at, list.length ? "unknown field '%s' (available: %s)" :
+						 "unknown field '%s'",
+			    name, list.text);
+	else if (!p->names->at_exit && (!strcmp(name, "ret") || !strcmp(name, "duration")))
+		parser_fail(p, at, "known at a function's exit only (-e)");
 	else if (list.text && list.length)
 		parser_fail(p, at, "unknown variable '%s' (available: %s)", name, list.text);
 	else if (!p->names->debug)
@@ -186,9 +223,27 @@ static void parse_name(struct parser *p, struct operand *ret)
 
 static void parse_expression(struct parser *p, unsigned level, struct operand *ret);
 
+/* str(x), as bpftrace has it; false: something else. */
+static bool parse_str(struct parser *p, struct operand *ret)
+{
+	const char *at = p->at;
+	size_t space = strncmp(at, "str", 3) == 0 ? strspn(at + 3, " ") : 0;
+
+	if (strncmp(at, "str", 3) != 0 || at[3 + space] != '(')
+		return false;
+	p->at += 3 + space + 1;
+	parse_expression(p, 0, ret);
+	if (!p->error && !parser_accept(p, ")"))
+		parser_fail(p, p->at, "missing ')'");
+	cast_to_string(p, ret, at);
+	return true;
+}
+
 static void parse_primary(struct parser *p, struct operand *ret)
 {
 	parser_skip_space(p);
+	if (parse_str(p, ret))
+		return;
 	if (parser_accept(p, "(")) {
 		parse_expression(p, 0, ret);
 		if (!p->error && !parser_accept(p, ")"))

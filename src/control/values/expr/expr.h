@@ -6,9 +6,11 @@
  * unary - + * & and sizeof, members by . and ->, [index], casts to any type of the debug
  * information: ((struct foo *)p)->next. Operands are variables and parameters, enumerators, NULL,
  * true, false, numbers, 'c', "text" (with == and !=: the string; with * ? [ in it, a glob),
- * registers ($rdi), $tid, $pid, $cpu, and $hits: how often the place was reached, this hit
- * included. At a function's exit also $ret, $duration (ns), and arguments as they were at entry
- * (entry:NAME). Integers are promoted and converted as in C (int and long have 32 and 64 bits);
+ * registers ($rdi; $xmm0 is a double, (float)$xmm0 a float), $tid, $pid, $cpu, and $hits: how
+ * often the place was reached, this hit included. At a function's exit also $ret, $duration (ns),
+ * which may be written without the $ if no argument has that name, and arguments as they were at
+ * entry (entry:NAME). str(x) is the string at the address x. Numbers may have units: 4K, 1M, 5ms
+ * (in ns). Integers are promoted and converted as in C (int and long have 32 and 64 bits);
  * overflow wraps, shifts by too much give 0 or the sign. Floating-point numbers are doubles or
  * singles; a single and a literal are compared as singles.
  *
@@ -37,6 +39,9 @@ struct expr_names {
 	uint32_t (*counter)(void *context);
 	struct debug *debug; /* NULL: only registers have names */
 	bool at_exit; /* `find` knows "$ret" too */
+	/* Is it the name of an argument? Then `ret` and `duration` aren't short for $ret and
+	 * $duration. NULL: no arguments. */
+	bool (*is_argument)(void *context, const char *name);
 	/* `find` gets $words too, and names with members and indices: a.b[2] */
 	bool has_paths;
 };
@@ -52,6 +57,8 @@ struct error *expr_condition(const char *text, const struct expr_names *names,
 /* Does the expression (or the TYPE of a context) use values that only a function's exit has: $ret,
  * $duration, entry:NAME? */
 bool expr_is_at_exit(const char *text);
+/* Does the expression use this name: not in a string, not as a member? */
+bool expr_mentions(const char *text, const char *name);
 
 /* The hardware number of a register (16 rip, 17 flags); false: no such register. */
 bool expr_register(const char *name, uint8_t *ret_number);

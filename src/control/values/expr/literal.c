@@ -49,6 +49,44 @@ static void take_real(struct parser *p, struct operand *ret)
 	p->at = end + (is_single || *end == 'l' || *end == 'L');
 }
 
+/* Units of sizes (powers of 1024) and of times (ns, as durations are). Letters that C has for
+ * types of numbers, u and l, are none. */
+static const struct {
+	const char *name;
+	uint64_t factor;
+} units[] = { { "K", 1ULL << 10 }, { "M", 1ULL << 20 }, { "G", 1ULL << 30 }, { "T", 1ULL << 40 },
+	      { "ns", 1 },	   { "us", 1000 },	{ "ms", 1000000 },   { "s", 1000000000 } };
+
+/* The factor of the unit that stands here; 0: none. */
+static uint64_t unit_at(const char *text, size_t *ret_length)
+{
+	size_t length = 0;
+
+	while (parser_is_name(text[length]))
+		length++;
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (strlen(units[i].name) == length && !strncmp(units[i].name, text, length)) {
+			*ret_length = length;
+			return units[i].factor;
+		}
+	}
+	return 0;
+}
+
+/* Makes the number a long: 5ms, 1.5K. */
+static void take_unit(struct parser *p, uint64_t factor, size_t length, struct operand *number)
+{
+	bool is_real = number->kind == OPERAND_REAL;
+	double real = is_real ? number->real * (double)factor : 0;
+	uint64_t value = is_real ? 0 : number->value;
+
+	if (is_real ? real >= 0x1p63 : value > INT64_MAX / factor)
+		parser_fail(p, p->at, "number too large");
+	else
+		set_written(number, is_real ? (uint64_t)real : value * factor, 8, false);
+	p->at += length;
+}
+
 /* The type is the first of int, unsigned, long and unsigned long that fits; a decimal number is
  * unsigned only if no signed type fits. */
 static void take_integer(struct parser *p, struct operand *ret)
@@ -56,13 +94,14 @@ static void take_integer(struct parser *p, struct operand *ret)
 	bool is_decimal = *p->at != '0', is_unsigned, is_long;
 	const char *at = p->at;
 	uint64_t value;
+	size_t unit;
 	char *end;
 
 	errno = 0;
 	value = strtoull(p->at, &end, 0);
 	if (errno)
 		parser_fail(p, at, "number too large");
-	p->at = end + strspn(end, "uUlL");
+	p->at = end + (unit_at(end, &unit) ? 0 : strspn(end, "uUlL"));
 	is_unsigned =
 		memchr(end, 'u', (size_t)(p->at - end)) || memchr(end, 'U', (size_t)(p->at - end));
 	is_long =
@@ -77,12 +116,17 @@ static void take_integer(struct parser *p, struct operand *ret)
 
 void literal_number(struct parser *p, struct operand *ret)
 {
+	uint64_t factor;
+	size_t length;
+
 	if (is_real(p->at))
 		take_real(p, ret);
 	else
 		take_integer(p, ret);
+	if (!p->error && (factor = unit_at(p->at, &length)))
+		take_unit(p, factor, length, ret);
 	if (parser_is_name(*p->at) || *p->at == '.')
-		parser_fail(p, p->at, "not part of a number");
+		parser_fail(p, p->at, "not part of a number (units are K, M, G, ns, us, ms, s)");
 }
 
 void literal_negate(struct operand *operand)

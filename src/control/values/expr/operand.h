@@ -29,6 +29,7 @@ struct operand {
 	uint8_t size; /* of a number: 4 or 8 bytes */
 	bool is_unsigned;
 	char *text; /* owned by the parser's scratch */
+	bool is_vector; /* a place: $xmm0, whose type a cast chooses */
 	bool is_literal; /* a number written in the expression: */
 	uint64_t value;
 	double real;
@@ -96,6 +97,8 @@ void literal_negate(struct operand *operand);
 /* Takes a type and its ")", after a "(". False: not a type, and nothing was taken; or an error. */
 bool cast_take_type(struct parser *p, struct type *ret_type);
 void cast_apply(struct parser *p, struct operand *operand, const struct type *type, const char *at);
+/* str(x): a string by its address; strings stay as they are. */
+void cast_to_string(struct parser *p, struct operand *operand, const char *at);
 
 /* ---- combine.c: operators with two sides ----------------------------------------------------- */
 
