@@ -6,9 +6,10 @@ import signal
 import subprocess
 
 import pytest
-from harness import Snapshot, Trace, status, text, until
+from harness import Program, Snapshot, Trace, status, text, until
 
 CALLS = 10
+ATTACHES = 12
 SIGTRAP_BIT = 1 << (signal.SIGTRAP - 1)
 
 # mode: calls of lone, by ten
@@ -37,6 +38,26 @@ def test_started_with_all_of_them(dyntrace, program_path):
     result, trace = dyntrace.trace("--probe", "lone", "--", program_path("traps"), "--calls", CALLS, *modes)
     assert result.stdout == "".join(f"{mode} ok\n" for mode in modes)
     assert len(trace.events) == sum(MODES.values()) * CALLS
+
+
+def test_signals_while_a_trap_is_handled(dyntrace, program_path):
+    """A handler that interrupts the agent's own handler runs into a trap."""
+    result = dyntrace("trace", "--probe", "lone", "--tracer", "count", "--", program_path("traps"), "interrupted")
+    assert result.stdout.startswith("interrupted ok\n")
+
+
+def test_actions_that_change_while_traps_come(dyntrace, program):
+    """A thread that has passed the guard of a system call, and resets SIGTRAP after the first trap was placed, would die of it."""
+    target = program("traps", "resetting").wait_ready()
+    target.go()
+    placed = 0
+    for _ in range(ATTACHES):
+        result = dyntrace("trace", "-p", target.pid, "--probe", "lone", "--tracer", "count", "--for", "0.01", status=None)
+        assert target.process.poll() is None, f"killed after {placed} traps\n{result.stderr}"
+        placed += result.returncode == 0
+    assert placed
+    os.kill(target.pid, signal.SIGUSR2)
+    assert target.finish() == "resetting ok\n"
 
 
 def test_vfork_and_spawn(dyntrace, program_path):
@@ -123,6 +144,23 @@ def test_constants_among_the_code_are_no_system_calls(dyntrace, scratch):
                     "-Wl,--no-as-needed", "/usr/lib/x86_64-linux-gnu/libcrypto.so.3"], check=True)
     result, trace = dyntrace.trace("--probe", "lone", "--", path, "--calls", CALLS, "plain")
     assert result.stdout == "plain ok\n" and trace.names() == {"lone": CALLS}
+
+
+def test_functions_that_dyntrace_calls(daemon, processes, scratch):
+    """A constructor of a library that dyntrace loads runs into a trap."""
+    path, library = os.path.join(scratch, "traps"), os.path.join(scratch, "builder.so")
+    subprocess.run(["gcc", "-O1", "-D_GNU_SOURCE", "-pthread", "-rdynamic", "-o", path,
+                    os.path.join(os.path.dirname(__file__), "../programs/traps.c")], check=True)
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-x", "c", "-o", library, "-"], check=True, text=True,
+                   input="void lone(void);\n__attribute__((constructor)) static void begin(void) { lone(); }\n")
+    target = Program(processes, path, ["--calls", str(CALLS), "plain"]).wait_ready()
+    daemon("add", f"{target.pid}:lone", "count")
+    assert re.search(r"placed +trap", daemon("list-tracepoints", target.pid, "-a").stdout)
+    daemon("load", target.pid, library)
+    assert re.search(r"hits +1\b", daemon("list-tracepoints", target.pid, "-a").stdout)
+    daemon("detach", target.pid)
+    assert target.finish() == "plain ok\n"
+    target.close()
 
 
 def test_after_a_kill(dyntrace, program):

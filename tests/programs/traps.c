@@ -253,6 +253,55 @@ static int sandboxed(void)
 	return 0;
 }
 
+static void on_interrupt(int number)
+{
+	lone();
+	handled++;
+}
+
+static pthread_t interrupted_thread;
+static volatile int is_over;
+
+static void *send_interrupts(void *unused)
+{
+	while (!is_over)
+		pthread_kill(interrupted_thread, SIGUSR1);
+	return NULL;
+}
+
+/* Signals come at any moment, also while a trap's own signal is handled, and run into the trap. */
+static int interrupted(void)
+{
+	struct sigaction action = { .sa_handler = on_interrupt };
+	pthread_t thread;
+
+	interrupted_thread = pthread_self();
+	sigaction(SIGUSR1, &action, NULL);
+	if (pthread_create(&thread, NULL, send_interrupts, NULL))
+		return 40;
+	for (int i = 0; i < 20000 || !handled; i++)
+		lone();
+	is_over = 1;
+	pthread_join(thread, NULL);
+	return 0;
+}
+
+static void on_end(int number)
+{
+	is_over = 1;
+}
+
+/* Gives SIGTRAP its default action again and again, and calls lone(); until SIGUSR2 comes. */
+static int resetting(void)
+{
+	signal(SIGUSR2, on_end);
+	while (!is_over) {
+		signal(SIGTRAP, SIG_DFL);
+		lone();
+	}
+	return 0;
+}
+
 static int hops(void)
 {
 	for (long i = 0; i < calls; i++)
@@ -291,6 +340,7 @@ static const struct {
 	{ "suspended", suspended, 0 }, { "threads", threads, 0 },
 	{ "forked", forked, 0 },       { "vforked", vforked, 0 },
 	{ "plugged", plugged, 0 },     { "sandboxed", sandboxed, 0 },
+	{ "interrupted", interrupted, 0 }, { "resetting", resetting, 0 },
 	{ "hops", hops, 0 },	       { "dies", dies, 0 },	       { "int3", dies_of_int3, 0 },
 	{ "blocked", blocked_all_the_time, 1 },
 };

@@ -17,6 +17,95 @@
 #define TIMEOUT_MS 20000 /* only what hangs takes as long */
 #define FROZEN_MS 60000 /* after that it never goes on */
 
+/* ---- lists that end early -------------------------------------------------------------------- */
+
+static unsigned lists_to_cut; /* so many lists of threads end behind their first thread */
+
+struct list_entry {
+	uint64_t inode;
+	int64_t next;
+	unsigned short length;
+	unsigned char type;
+	char name[];
+};
+
+static long cut_list(const char *list, long size)
+{
+	for (long at = 0; at < size;) {
+		const struct list_entry *entry = (const void *)(list + at);
+
+		at += entry->length;
+		if (entry->name[0] != '.')
+			return at;
+	}
+	return size;
+}
+
+/* In front of the libc's: the kernel ends a list of threads at a thread that ends just then, and
+ * the test does so at will. */
+long syscall(long number, ...)
+{
+	static bool is_cut;
+	unsigned long a[6];
+	va_list list;
+	long result;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(list, unsigned long);
+	va_end(list);
+	if (number == SYS_getdents64 && is_cut) {
+		is_cut = false;
+		return 0;
+	}
+	register unsigned long r10 __asm__("r10") = a[3];
+	register unsigned long r8 __asm__("r8") = a[4];
+	register unsigned long r9 __asm__("r9") = a[5];
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"(number), "D"(a[0]), "S"(a[1]), "d"(a[2]), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
+	if (number == SYS_getdents64 && result > 0 && lists_to_cut) {
+		lists_to_cut--;
+		is_cut = true;
+		result = cut_list((const char *)a[1], result);
+	}
+	if (result < 0 && result > -4096) {
+		errno = (int)-result;
+		return -1;
+	}
+	return result;
+}
+
+/* S4: threads that lists leave out are held all the same. */
+static void test_cut_lists(void **state)
+{
+	struct target target = target_start("spin", "--threads", "4", NULL);
+	struct tids tids = { 0 };
+
+	target_ready(&target);
+	struct proc *proc = NULL;
+	no_error(proc_open(target.pid, &proc));
+	no_error(threads_list(proc, &tids));
+	assert_true(tids.count >= 4);
+	for (unsigned cut = 0; cut < 6; cut++) {
+		struct stop *stop = NULL;
+
+		lists_to_cut = cut;
+		no_error(stop_all(proc, TIMEOUT_MS, &stop));
+		assert_int_equal(lists_to_cut, 0);
+		assert_int_equal(stop_thread_count(stop), tids.count);
+		for (size_t i = 0; i < tids.count; i++)
+			assert_int_equal(target_state(tids.items[i]), 't');
+		stop_release(stop, NULL);
+	}
+	vec_free(&tids);
+	proc_close(proc);
+	target_end(&target);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
 static int64_t remote(struct stop *stop, long number, uint64_t a, uint64_t b)
 {
 	int64_t result = INT64_MIN;
@@ -669,6 +758,7 @@ static void test_killed_while_held(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_cut_lists),
 		cmocka_unit_test(test_calls_go_on),
 		cmocka_unit_test(test_calls_go_on_after_failed_stops),
 		cmocka_unit_test(test_calls_go_on_with_remote_calls),

@@ -351,8 +351,10 @@ struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t 
 	return NULL;
 }
 
-struct error *patch_find_threads(struct proc *proc, struct stop *stop,
-				 const struct patch_range *ranges, size_t count, bool *ret_found)
+/* `by_rip`: looks at the threads' own registers, too. */
+static struct error *find_threads(struct proc *proc, struct stop *stop,
+				  const struct patch_range *ranges, size_t count, bool by_rip,
+				  bool *ret_found)
 {
 	_cleanup_free_ struct stack_scan_range *list = calloc(count + 1, sizeof(*list));
 	_cleanup_(stack_scan_end) struct stack_scan scan = { 0 };
@@ -370,11 +372,23 @@ struct error *patch_find_threads(struct proc *proc, struct stop *stop,
 		err = stack_scan_stacks(&scan, stop);
 	if (err)
 		return err;
-	for (size_t i = 0; i < stop_thread_count(stop); i++)
+	for (size_t i = 0; by_rip && i < stop_thread_count(stop); i++)
 		found |= stack_scan_find(&scan, stop_thread_rip(stop, i).v) ||
 			 stack_scan_find(&scan, stop_thread_rsp(stop, i).v);
 	for (size_t i = 0; i < count; i++)
 		found |= list[i].hit;
 	*ret_found = found;
 	return NULL;
+}
+
+struct error *patch_find_threads(struct proc *proc, struct stop *stop,
+				 const struct patch_range *ranges, size_t count, bool *ret_found)
+{
+	return find_threads(proc, stop, ranges, count, true, ret_found);
+}
+
+struct error *patch_find_frames(struct proc *proc, struct stop *stop,
+				const struct patch_range *ranges, size_t count, bool *ret_found)
+{
+	return find_threads(proc, stop, ranges, count, false, ret_found);
 }

@@ -6,12 +6,14 @@
  *
  *	begin	frame written below the red zone	dead memory
  *		registers: `syscall` on that frame	runs the call, returns through the frame
- *		mask: all signals blocked		the frame holds the real one
+ *		mask: all signals blocked (1)		the frame holds the real one
  *	call	entry stop, exit stop			as above
  *	end	to an event stop			as above
  *		mask: the real one			as above
  *		registers: the thread's own		goes on, an interrupted call is restarted
  *		stack bytes put back			dead memory
+ *
+ * (1) SIGTRAP stays open while a function runs.
  *
  * Where the frame lies: stop/fitness.c.
  */
@@ -235,13 +237,16 @@ static struct error *run_until(struct remote *remote, int request, int wanted, b
 	}
 }
 
-static struct error *enter(struct remote *remote, const struct user_regs_struct *regs)
+/* `open`: signals to leave as they are. */
+static struct error *enter(struct remote *remote, const struct user_regs_struct *regs,
+			   uint64_t open)
 {
-	uint64_t all = ~0ULL;
+	uint64_t mask = ~open | remote->mask;
 
 	if (ptrace(PTRACE_SETREGS, remote_thread(remote), 0, regs))
 		return ptrace_failed(remote, "set the registers");
-	if (!remote->entered && ptrace(PTRACE_SETSIGMASK, remote_thread(remote), sizeof(all), &all))
+	if (!remote->entered &&
+	    ptrace(PTRACE_SETSIGMASK, remote_thread(remote), sizeof(mask), &mask))
 		return ptrace_failed(remote, "set the signal mask");
 	remote->entered = true;
 	return NULL;
@@ -264,7 +269,7 @@ struct error *remote_call(struct remote *remote, long number, const uint64_t arg
 	regs.r10 = args[3];
 	regs.r8 = args[4];
 	regs.r9 = args[5];
-	if ((err = enter(remote, &regs)) ||
+	if ((err = enter(remote, &regs, 0)) ||
 	    (err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false)) ||
 	    (err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false)))
 		return err;
@@ -301,7 +306,8 @@ struct error *remote_function(struct remote *remote, taddr function, const uint6
 	regs.rsi = args[1];
 	regs.rdx = args[2];
 	regs.eflags &= ~REMOTE_DIRECTION_FLAG;
-	struct error *err = enter(remote, &regs);
+	/* the function may run into a trap of ours (H10) */
+	struct error *err = enter(remote, &regs, 1ULL << (SIGTRAP - 1));
 	remote->adrift = !err;
 	while (!err) {
 		err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);

@@ -8,6 +8,8 @@
  *      signal mask and stack are its own.
  * (S3) `regs` are the registers that the kernel holds for the thread, whenever it is HELD_STOPPED
  *      and S2 holds.
+ * (S4) A stop of all threads holds as many as the kernel counts: /proc/PID/task may leave threads
+ *      out.
  */
 #ifndef DYNTRACE_HELD_H
 #define DYNTRACE_HELD_H

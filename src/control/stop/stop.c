@@ -154,6 +154,11 @@ bool stop_thread_restarts(const struct stop *stop, size_t index)
 	return restart_by_kernel(&thread_at(stop, index)->regs);
 }
 
+bool stop_thread_rewound(const struct stop *stop, size_t index)
+{
+	return thread_at(stop, index)->rewound;
+}
+
 struct error *stop_thread_mask(const struct stop *stop, size_t index, uint64_t *ret_mask)
 {
 	pid_t tid = thread_at(stop, index)->tid;

@@ -61,6 +61,8 @@ taddr stop_thread_rsp(const struct stop *stop, size_t index);
  * and moves to the end of the copy, where the same instruction stands before it). Calls that are
  * rewound by hand have their rip at the `syscall` instruction already. */
 bool stop_thread_restarts(const struct stop *stop, size_t index);
+/* True: the stop interrupted a system call that was rewound by hand. */
+bool stop_thread_rewound(const struct stop *stop, size_t index);
 /* Signals that the thread blocks now, or will block when its system call returns (sigsuspend): bit
  * n - 1 is signal n. */
 struct error *stop_thread_mask(const struct stop *stop, size_t index, uint64_t *ret_mask);

@@ -5,6 +5,10 @@
  * threads known so far stand still is the last one: every thread that could make another is known.
  * Clones of seized threads are ours from birth (PTRACE_O_TRACECLONE).
  *
+ * The directory alone can't be trusted: the kernel ends its list at a thread that ends just then,
+ * and the threads behind that one are missing. So the kernel's count of threads decides (S4): while
+ * it is larger than the number of threads that are held, another pass follows.
+ *
  * A thread in uninterruptible sleep delays a pass, and all other threads stand still meanwhile. So
  * such a pass is given up quickly, all threads run on, and the next pass follows until the caller's
  * time is over.
@@ -15,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -89,6 +94,40 @@ static struct error *take_threads(struct stop *stop, bool *ret_found)
 	if (!err && n < 0 && errno != ENOENT && errno != ESRCH)
 		err = error_errno(errno, "cannot list the threads of process %d", stop->proc->pid);
 	return err;
+}
+
+/* Ended threads that aren't ours, and whose end nobody has seen yet. */
+static size_t count_ended(const struct stop *stop)
+{
+	struct tids tids = { 0 };
+	_cleanup_error_ struct error *gone = threads_list(stop->proc, &tids);
+	size_t hint = 0, ended = 0;
+
+	for (size_t i = 0; !gone && i < tids.count; i++) {
+		struct thread_stat stat;
+
+		if (is_known(stop, tids.items[i], &hint))
+			continue;
+		_cleanup_error_ struct error *vanished =
+			proc_status_read_stat(tids.items[i], tids.items[i], &stat);
+		ended += !vanished && (stat.state == 'Z' || stat.state == 'X');
+	}
+	vec_free(&tids);
+	return ended;
+}
+
+/* Has the process a thread that no pass has found? All known threads stand still. */
+static bool has_unlisted(const struct stop *stop)
+{
+	struct stat directory;
+	size_t known = 0;
+
+	for (size_t i = 0; i < stop->threads.count; i++)
+		known += !stop->threads.items[i].sharer;
+	/* the kernel gives the directory a link per thread */
+	if (fstat(stop->task_fd, &directory) || directory.st_nlink <= known + 2)
+		return false;
+	return directory.st_nlink - 2 > known + count_ended(stop);
 }
 
 /* Finds out why a thread doesn't stop: an ended leader never does while others live. True: it is in
@@ -205,6 +244,7 @@ static struct error *stuck_error(const struct stop *stop, pid_t tid)
 /* Tries once. *ret_stuck: the thread that prevented it; all stopped threads are released then. */
 static struct error *hold_all(struct stop *stop, uint64_t deadline_us, pid_t *ret_stuck)
 {
+	uint64_t begin = held_now_us();
 	struct error *err;
 	bool found;
 
@@ -219,6 +259,10 @@ static struct error *hold_all(struct stop *stop, uint64_t deadline_us, pid_t *re
 			return held_gone(stop);
 		if (!*ret_stuck && !found && (err = sharers_take(stop, &found)))
 			return err;
+		if (!*ret_stuck && !found && has_unlisted(stop)) { /* S4 */
+			found = held_now_us() < begin + STOP_PATIENCE_US;
+			*ret_stuck = found ? 0 : stop->proc->pid;
+		}
 	} while (!*ret_stuck && found);
 	if (!*ret_stuck && !has_fit_thread(stop))
 		*ret_stuck = stop->threads.items[0].tid;

@@ -13,6 +13,7 @@
 #include "control/session/state/session_state.h"
 
 #define TRIES 8
+#define SA_NODEFER_BIT 0x40000000u
 #define PAUSE_MS 5
 #define LOOKS 4
 #define BELIEVED_NS 200000000u
@@ -201,6 +202,8 @@ static struct error *install(struct session *session, struct stop *stop)
 	struct dt_sigaction ours = remote_sigaction_ours(agent->trap_at, agent->trap_return_at);
 	uint32_t pid = (uint32_t)session->proc->inner_pid;
 	taddr traps;
+	/* another signal's handler may interrupt ours, and run into a trap */
+	ours.flags |= SA_NODEFER_BIT;
 	assert(!agent->control->traps && session->traps->guarded);
 	struct error *error = remote_sigaction_map(stop, taddr_of(0), TRAPS_SIZE, &traps);
 
@@ -343,7 +346,61 @@ static struct error *check_guards(const struct session *session)
 	return NULL;
 }
 
-static struct error *check_threads(struct stop *stop)
+/* From the first instruction that asks the agent up to the end of the system call, in a guard's
+ * trampoline. */
+static struct patch_range guard_range(const struct probe *guard)
+{
+	const struct patch_site *patch = &guard->site->patch;
+	int64_t offset = taddr_diff(guard->place.address, patch->address);
+	struct patch_range range = { 0 };
+
+	for (size_t i = 0; i + 1 < patch->move_count; i++) {
+		if (patch->moves[i].offset == offset)
+			range = (struct patch_range){ taddr_add(patch->moves[i].copy, 1),
+						      patch->moves[i + 1].copy };
+	}
+	assert(range.start.v < range.end.v); /* the guarded instruction is one of the site's */
+	return range;
+}
+
+/* Is the thread about to make a guarded system call, as it was decided before? A thread in the call
+ * shows its mask. */
+static bool is_passing(struct stop *stop, size_t index, const struct patch_range *range)
+{
+	return taddr_within(stop_thread_rip(stop, index), range->start, range->end) &&
+	       !stop_thread_rewound(stop, index);
+}
+
+/* A guard that a thread passed before the first trap lets SIGTRAP be blocked, and its action be
+ * changed: no trap is placed until that system call is over. */
+static struct error *check_passing(const struct session *session, struct stop *stop)
+{
+	const struct own_probes *guards = &session->traps->guards;
+	const struct agent *agent = session->agent;
+	_cleanup_free_ struct patch_range *ranges = calloc(guards->count + 1, sizeof(*ranges));
+	bool found = false;
+
+	if (!ranges)
+		return error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < guards->count; i++) {
+		ranges[i] = guard_range(guards->items[i]);
+		for (size_t j = 0; j < stop_thread_count(stop); j++)
+			found |= is_passing(stop, j, &ranges[i]);
+	}
+	struct patch_range *inside = &ranges[guards->count];
+	*inside = (struct patch_range){ agent->agent_at,
+					taddr_add(agent->agent_at, DT_AGENT_SIZE) };
+	for (size_t j = 0; j < stop_thread_count(stop); j++)
+		found |= taddr_within(stop_thread_rip(stop, j), inside->start, inside->end);
+	struct error *error = NULL;
+	if (!found)
+		error = patch_find_frames(session->proc, stop, ranges, guards->count + 1, &found);
+	if (error || !found)
+		return error;
+	return error_new(ERROR_REFUSED, "a thread is in a system call that may block SIGTRAP");
+}
+
+static struct error *check_threads(const struct session *session, struct stop *stop)
 {
 	struct error *error = NULL;
 
@@ -357,7 +414,7 @@ static struct error *check_threads(struct stop *stop)
 		if (!error && (mask & DT_SIGTRAP_BIT))
 			error = refuse_blocked(stop_thread_tid(stop, i));
 	}
-	return error;
+	return error ? error : check_passing(session, stop);
 }
 
 static struct error *place_held(struct session *session, struct stop *stop,
@@ -367,7 +424,7 @@ static struct error *place_held(struct session *session, struct stop *stop,
 	struct error *error = NULL;
 
 	if (!session->agent->control->traps)
-		error = check_threads(stop);
+		error = check_threads(session, stop);
 	if (!error && !session->agent->control->traps)
 		error = install(session, stop); /* from here on no thread can block SIGTRAP */
 	return error ? error : patch_place(session->proc, stop, list, count, &stats);
