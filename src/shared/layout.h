@@ -71,7 +71,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 29
+#define DT_LAYOUT_VERSION 30
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -249,6 +249,9 @@ struct dt_control {
 	uint32_t part; /* struct writer_part.number of this controller (ctf/writer.h) */
 	struct dt_callers callers[DT_CALLERS_MAX];
 	uint64_t calls; /* where struct dt_calls is mapped; 0: the target handles its faults */
+	/* where struct dt_traps and struct dt_calls are mapped, or will be: a controller that takes
+	 * over must find them, also if nothing leads to them yet */
+	uint64_t traps_memory, calls_memory;
 	uint64_t fronts; /* where struct dt_fronts is mapped; 0: not yet */
 	uint64_t front; /* dt_front, the handler in front of the target's */
 	struct dt_range stack; /* of the first thread, down to where it may grow */
@@ -265,6 +268,9 @@ struct dt_control {
 
 _Static_assert(sizeof(struct dt_site) == 16, "dt_site");
 _Static_assert(sizeof(struct dt_control) <= DT_CONTROL_SIZE, "dt_control");
+
+/* Tells private memory of ours from the target's own memory (control/remote/private_memory.h). */
+#define DT_PRIVATE_MARK 0x6576697270746e79ULL /* "yntprive" */
 
 /* ---- traps: private anonymous memory that fork copies, mapped only while traps exist --------- */
 
@@ -285,6 +291,7 @@ struct dt_traps {
 	struct dt_sigaction scratch; /* the controller's, for system calls that it has made there */
 	uint32_t pid; /* owner */
 	uint32_t mask_count;
+	uint64_t mark; /* DT_PRIVATE_MARK */
 	/* or a struct of a mask's address and size, where a system call takes that */
 	uint64_t masks[DT_MASKS_MAX][3];
 };
@@ -303,6 +310,7 @@ struct dt_fronts {
 	struct dt_sigaction scratch; /* the controller's, for system calls that it has made there */
 	uint32_t pid; /* owner */
 	uint32_t pad;
+	uint64_t mark; /* DT_PRIVATE_MARK */
 };
 
 /* ---- functions of the user's: private anonymous memory that fork copies (call.h) ------------- */
@@ -327,6 +335,7 @@ struct dt_calls {
 	struct dt_sigaction scratch; /* the controller's, for system calls that it has made there */
 	uint32_t pid; /* owner */
 	uint32_t pad;
+	uint64_t mark; /* DT_PRIVATE_MARK */
 	uint64_t restorer; /* sa_restorer of the target's handlers; 0: unknown */
 	struct dt_load load;
 	uint64_t user[DT_CALLS_MAX]; /* one word per tracepoint */

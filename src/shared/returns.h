@@ -122,6 +122,7 @@ struct dt_returns {
 	/* owner of the stubs in use; another in a forked child until its first hit */
 	uint32_t pid;
 	uint64_t stray; /* number of returns through free stubs (R7) */
+	uint64_t mark; /* DT_PRIVATE_MARK: the memory is mapped, and copied by fork */
 	/* memory for the notes of the target's unwinders */
 	uint64_t objects[DT_UNWINDERS_MAX][8];
 	uint32_t tables[DT_SLOTS]; /* by thread slot; 0: `none` */

@@ -1,9 +1,11 @@
 """kill -9 of a controller at a chosen step: strace delivers it at the nth system call of a kind."""
 import os
+import re
 import subprocess
 
 from harness import Snapshot
 
+MAP_LONE = 0x100022  # MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE
 STEPS = ("ptrace", "pwrite64")  # system calls that affect the target
 
 
@@ -23,9 +25,13 @@ def change_words(dyntrace, pid, second):
     return ["env", f"DYNTRACE_AGENT={folder}/libdyntrace-agent.so", f"{folder}/tests/unit/changer", pid, dyntrace.new_output(), "foo", second]
 
 
-def kill_at(dyntrace, program, number, make, call="ptrace"):
+def spinner(program):
+    return program("spin", "--threads", 3, "--calls", 10, "--rounds", 3).wait_ready()
+
+
+def kill_at(dyntrace, program, number, make, call="ptrace", start=spinner):
     """kill -9 of the controller at its nth call; the target goes on, and the next controller leaves it as it was."""
-    target = program("spin", "--threads", 3, "--calls", 10, "--rounds", 3).wait_ready()
+    target = start(program)
     before = Snapshot(target.pid)
     watched(call, make(target.pid), ["-o", "/dev/null", "-e", f"inject={call}:signal=SIGKILL:when={number}"])
     target.go().wait_ready()
@@ -44,6 +50,23 @@ def count_calls(dyntrace, program, make, call="ptrace"):
     target.finish()
     with open(log) as file:
         return sum(f"{call}(" in line for line in file)
+
+
+def steps_that_map(dyntrace, program, make, start=spinner):
+    """For each private mapping without a file that the controller makes at a place of its choice, by size: the numbers of
+    two ptrace calls, while the target makes it and just after it."""
+    target = start(program)
+    log = os.path.join(dyntrace.scratch, "mapping")
+    watched("ptrace", make(target.pid), ["-o", log], check=True)
+    target.finish()
+    with open(log) as file:
+        calls = [line for line in file if " ptrace(" in line]
+    found = {}
+    for number, line in enumerate(calls, 1):
+        sets = re.search(r"SETREGS.* r10=0x(\w+),.* rax=0x9,.* rdx=0x3, rsi=0x(\w+), rdi=0x", line)
+        if sets and int(sets[1], 16) & MAP_LONE == MAP_LONE:
+            found[int(sets[2], 16)] = range(number + 1, number + 6, 3)
+    return found
 
 
 def second_instruction(dyntrace, path, function):

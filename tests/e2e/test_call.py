@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from kills import kill_at, steps_that_map, trace_words
 from harness import Snapshot, Trace, until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -266,6 +267,16 @@ def test_actions_come_back(dyntrace, built, called):
     tracing.stop()
     assert int(status_of(called.pid, "SigCgt"), 16) == 1 << signal.SIGSEGV - 1
     assert called.do("fault", 2) == "22" and called.end() == 3
+
+
+def test_killed_around_the_mapping(dyntrace, program, built):
+    """No page stays behind when dyntrace is killed before anything leads to the memory of called functions."""
+    def make(pid):
+        return trace_words(dyntrace, pid, ["--probe", "foo", "--tracer", f"call:{built / 'libprobes.so'}:on_nothing"])
+
+    *_, last = steps_that_map(dyntrace, program, make).values()
+    for number in last:
+        kill_at(dyntrace, program, number, make)
 
 
 def status_of(pid, key):

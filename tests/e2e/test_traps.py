@@ -6,7 +6,8 @@ import signal
 import subprocess
 
 import pytest
-from harness import Program, Snapshot, Trace, status, text, until
+from kills import kill_at, steps_that_map, trace_words
+from harness import Program, Snapshot, Trace, maps, status, text, until
 
 CALLS = 10
 ATTACHES = 12
@@ -100,6 +101,45 @@ def test_attached_while_it_runs(dyntrace, program):
     assert target.finish() == "masked ok\nhandler ok\nsuspended ok\n"
     tracing.process.wait(timeout=20)
     assert Trace(tracing.output).names() == {"lone": (2 + 3 + 4) * CALLS}
+
+
+@pytest.mark.parametrize("what, hits", [("lone", CALLS), ("behind", 0)])
+@pytest.mark.parametrize("killed", [False, True])
+def test_memory_that_grew_together(dyntrace, program, what, hits, killed):
+    """The program maps memory beside ours, and the kernel makes one mapping of both. Handlers of signals still come back."""
+    target = program("traps", "--calls", CALLS, "--handler", 1, "--fault-handler", 1, "faults", "plain", "gaps", "meets",
+                     "faults", "handler").wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--probe", what)
+    assert "Ctrl-C ends it" in tracing.process.stderr.readline()
+    before = anonymous(target.pid)
+    target.go().wait_ready()
+    assert len(before - anonymous(target.pid)) >= 1  # of ours at least, which its neighbours have joined
+    if killed:
+        tracing.process.kill()
+        tracing.process.wait()
+        dyntrace("detach", target.pid)
+    else:
+        assert len(tracing.stop().events) == hits
+    assert not [line for line in maps(target.pid) if "dyntrace" in line]
+    assert target.finish() == "faults ok\nplain ok\ngaps ok\nmeets ok\nfaults ok\nhandler ok\n"
+
+
+def test_killed_around_the_mapping(dyntrace, program):
+    """No page stays behind when dyntrace is killed before anything leads to the memory of the handler."""
+    def start(program):
+        return program("traps", "--calls", CALLS, "plain", "meets", "plain", "meets", "plain").wait_ready()
+
+    def make(pid):
+        return trace_words(dyntrace, pid, ["--probe", "lone"])
+
+    *_, last = steps_that_map(dyntrace, program, make, start).values()
+    for number in last:
+        kill_at(dyntrace, program, number, make, start=start)
+
+
+def anonymous(pid):
+    """The bounds of writable memory that has no file."""
+    return {line.split()[0] for line in maps(pid) if line.split()[1] == "rw-p" and len(line.split()) == 5}
 
 
 def test_refused_where_it_is_blocked(dyntrace, program):

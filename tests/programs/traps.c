@@ -1,8 +1,8 @@
 /*
  * traps - a function of one byte between others, and all that a program can do to SIGTRAP.
- *	traps [--calls N] [--handler 1] [--user-handler 1] MODE...
+ *	traps [--calls N] [--handler 1] [--user-handler 1] [--fault-handler 1] MODE...
  * For each MODE, after the handshake, does what it says and calls lone() N times there. Prints
- * "MODE ok".
+ * "MODE ok". The mode `meets` is another handshake.
  */
 #include <dlfcn.h>
 #include <linux/filter.h>
@@ -14,6 +14,7 @@
 #include <spawn.h>
 #include <stddef.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
@@ -44,6 +45,8 @@ __asm__(".globl hop\n .type hop, @function\n hop: .cfi_startproc\n ret\n .cfi_en
 	".quad 0x4948474645444342\n jmp behind_hop\n .cfi_endproc\n"
 	" .size behind_hop, . - behind_hop\n .fill 200, 1, 0xf4\n");
 
+static int count;
+static char **arguments; /* of main */
 static long calls;
 static volatile sig_atomic_t own, handled;
 static sigjmp_buf place;
@@ -309,6 +312,51 @@ static int hops(void)
 	return 0;
 }
 
+static void on_fault(int number)
+{
+	siglongjmp(place, 1);
+}
+
+static void take_fault(void)
+{
+	struct sigaction action = { .sa_handler = on_fault, .sa_flags = SA_NODEFER };
+
+	if (sigaction(SIGSEGV, &action, NULL))
+		exit(12);
+}
+
+static int faults(void)
+{
+	if (!sigsetjmp(place, 1)) {
+		*(volatile int *)NULL = 1;
+		return 13;
+	}
+	return 0;
+}
+
+/* Fills every gap between mappings that the kernel finds for one page, for two and so on: what lies
+ * beside them grows by that. */
+static int fills_gaps(void)
+{
+	for (size_t pages = 1; pages <= 8; pages++) {
+		for (int i = 0; i < 64; i++) {
+			void *at = mmap(NULL, pages * 4096, PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+			if (at == MAP_FAILED)
+				return 14;
+			memset(at, 1, pages * 4096);
+		}
+	}
+	return 0;
+}
+
+static int meets(void)
+{
+	handshake(count, arguments);
+	return 0;
+}
+
 static int dies(void)
 {
 	raise(SIGTRAP);
@@ -342,6 +390,7 @@ static const struct {
 	{ "plugged", plugged, 0 },     { "sandboxed", sandboxed, 0 },
 	{ "interrupted", interrupted, 0 }, { "resetting", resetting, 0 },
 	{ "hops", hops, 0 },	       { "dies", dies, 0 },	       { "int3", dies_of_int3, 0 },
+	{ "faults", faults, 0 },       { "gaps", fills_gaps, 0 },      { "meets", meets, 0 },
 	{ "blocked", blocked_all_the_time, 1 },
 };
 
@@ -363,11 +412,15 @@ static int run_modes(int argc, char **argv, int before)
 
 int main(int argc, char **argv)
 {
+	count = argc;
+	arguments = argv;
 	calls = handshake_option(argc, argv, "calls", 10);
 	if (handshake_option(argc, argv, "handler", 0))
 		take_trap();
 	if (handshake_option(argc, argv, "user-handler", 0))
 		take_user();
+	if (handshake_option(argc, argv, "fault-handler", 0))
+		take_fault();
 	int status = run_modes(argc, argv, 1);
 	handshake(argc, argv);
 	return status ? status : run_modes(argc, argv, 0);

@@ -314,6 +314,23 @@ static void test_memory_and_maps(void **state)
 	munmap(page, 4096);
 }
 
+static void test_exact_bounds(void **unused)
+{
+	char text[] = "1000-3000 rw-p 00000000 00:00 0 \n4000-5000 rw-s 00000000 00:00 0 \n"
+		      "5000-6000 rw-p 00000000 08:01 7 /f\n7000-8000 r--p 00000000 00:00 0 \n";
+	struct maps maps = { 0 };
+
+	no_error(maps_parse(text, &maps));
+	assert_true(maps_has_exactly(&maps, taddr_of(0x1000), 0x2000));
+	assert_false(maps_has_exactly(&maps, taddr_of(0x1000), 0x1000));
+	assert_false(maps_has_exactly(&maps, taddr_of(0x2000), 0x1000));
+	assert_false(maps_has_exactly(&maps, taddr_of(0x3000), 0x1000)); /* nothing */
+	assert_false(maps_has_exactly(&maps, taddr_of(0x4000), 0x1000)); /* shared */
+	assert_false(maps_has_exactly(&maps, taddr_of(0x5000), 0x1000)); /* a file */
+	assert_false(maps_has_exactly(&maps, taddr_of(0x7000), 0x1000)); /* not writable */
+	maps_free(&maps);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -321,7 +338,7 @@ int main(void)
 		cmocka_unit_test(test_not_permitted), cmocka_unit_test(test_thread_is_no_process),
 		cmocka_unit_test(test_identity),     cmocka_unit_test(test_alive_among_signals),
 		cmocka_unit_test(test_find),
-		cmocka_unit_test(test_memory_and_maps),
+		cmocka_unit_test(test_memory_and_maps), cmocka_unit_test(test_exact_bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "shared/layout.h"
+#include "control/base/cleanup.h"
 #include "control/base/vec.h"
 
 #define ADDRESS_MIN (64ULL << 10)
@@ -150,6 +151,19 @@ struct error *near_find_gap(const struct maps *maps, taddr low, taddr high, uint
 				 size >> 10, low.v, high.v);
 	*ret_at = taddr_of(above);
 	return NULL;
+}
+
+struct error *near_find_lone(const struct proc *proc, taddr at, uint64_t size, taddr *ret_at)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	taddr gap;
+	struct error *error = maps_read(proc, &maps);
+
+	if (!error)
+		error = near_find_gap(&maps, at, at, size + 2 * DT_PAGE, &gap);
+	if (!error)
+		*ret_at = taddr_add(gap, DT_PAGE);
+	return error;
 }
 
 bool near_find_in(const struct maps *maps, taddr low, taddr high, uint64_t size, taddr *ret_at)

@@ -16,6 +16,10 @@
 struct error *near_find_gap(const struct maps *maps, taddr low, taddr high, uint64_t size,
 			    taddr *ret_at);
 
+/* Finds a place for `size` bytes near `at`, with a free page on either side: the kernel joins a new
+ * mapping there with no other, and the next controller recognises it by its bounds. */
+struct error *near_find_lone(const struct proc *proc, taddr at, uint64_t size, taddr *ret_at);
+
 /* Finds the lowest address of [low, high) at which `size` bytes are free, with the same care for
  * heap and stack. */
 bool near_find_in(const struct maps *maps, taddr low, taddr high, uint64_t size, taddr *ret_at);

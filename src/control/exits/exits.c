@@ -11,20 +11,23 @@
 #include "exits.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 
-#include "control/remote/remote.h"
-#include "control/remote/remote_map.h"
+#include "control/remote/private_memory.h"
 #include "control/base/cleanup.h"
 #include "control/session/state/session_state.h"
 
 #define STUBS_AT DT_PAGE
 #define GROW_NS 5000000ULL
 #define WINDOW_PAGES (1 + (uint64_t)DT_STUBS_MAX * DT_STUB_SIZE / DT_PAGE)
+
+static const struct private_memory memory = {
+	.size = DT_ROUND_UP(sizeof(struct dt_returns), DT_PAGE),
+	.mark = offsetof(struct dt_returns, mark),
+	.is_large = true,
+	.what = "memory for function exits",
+};
 
 bool exits_wanted(const struct tracepoint_list *list)
 {
@@ -35,38 +38,6 @@ bool exits_wanted(const struct tracepoint_list *list)
 			return true;
 	}
 	return false;
-}
-
-/* Leaves a free page on either side: the kernel joins the mapping with no other, and the next
- * controller recognises the mapping by its bounds. */
-static struct error *choose_returns(const struct session *session, taddr *ret_at)
-{
-	_cleanup_(maps_free) struct maps maps = { 0 };
-	taddr near = session->agent->control_at, at;
-	struct error *error = maps_read(session->proc, &maps);
-
-	if (!error)
-		error = near_find_gap(&maps, near, near, sizeof(struct dt_returns) + 2 * DT_PAGE,
-				      &at);
-	if (!error)
-		*ret_at = taddr_add(at, DT_PAGE);
-	return error;
-}
-
-/* Maps the returns in the held process. Fails if anything else is mapped there. */
-static struct error *map_returns_at(struct stop *stop, taddr at)
-{
-	const struct remote_map_request request = {
-		.at = at,
-		.size = DT_ROUND_UP(sizeof(struct dt_returns), DT_PAGE),
-		.prot = PROT_READ | PROT_WRITE,
-		.flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
-		.fd = -1,
-		.what = "memory for function exits",
-	};
-
-	assert(at.v && at.v % DT_PAGE == 0);
-	return remote_map_once(stop, &request, &at);
 }
 
 /* Fills in the returns, and then tells the agent's code in that process of them. */
@@ -89,12 +60,13 @@ static struct error *map_returns(struct session *session, struct stop *stop)
 {
 	struct dt_control *control = session->agent->control;
 	taddr chosen = taddr_of(0);
-	struct error *error = choose_returns(session, &chosen);
+	struct error *error =
+		near_find_lone(session->proc, session->agent->control_at, memory.size, &chosen);
 
 	if (error)
 		return error;
 	control->returns = chosen.v; /* before mmap: a controller that takes over must find it */
-	error = map_returns_at(stop, chosen);
+	error = private_memory_map(stop, &memory, chosen);
 	if (error)
 		control->returns = 0;
 	else
@@ -108,11 +80,11 @@ struct error *exits_map_child(struct session *session, struct proc *child, struc
 	taddr at = session->exits->returns;
 	struct error *error = at.v ? maps_read(child, &maps) : NULL;
 
-	if (error || !at.v || maps_find(&maps, at)) /* mapped before the fork, which copied it */
-		return error;
+	if (error || !at.v || private_memory_is_in(child, &maps, &memory, at))
+		return error; /* mapped before the fork, which copied it */
 	if (session->exits->unwinder_count) /* the child's copy knows no stubs */
 		return error_new(ERROR_REFUSED, "its unwinder can't learn of return stubs");
-	error = map_returns_at(stop, at);
+	error = private_memory_map(stop, &memory, at);
 	return error ? error : fill_returns(session, child, at);
 }
 
@@ -247,16 +219,19 @@ bool exits_find_threads(const struct session *session, const struct stop *stop)
 	return false;
 }
 
-struct error *exits_unmap(const struct session *session, struct stop *stop)
+bool exits_are_mapped(struct proc *proc, const struct maps *maps, taddr returns)
 {
-	const uint64_t args[6] = { session->exits->returns.v, sizeof(struct dt_returns) };
-	int64_t result = 0;
-	struct error *error =
-		session->exits->returns.v ? remote_syscall(stop, SYS_munmap, args, &result) : NULL;
+	return private_memory_is_in(proc, maps, &memory, returns);
+}
 
-	if (!error && result < 0)
-		error = error_errno((int)-result, "cannot unmap the memory of function exits");
-	return error;
+struct error *exits_unmap(const struct session *session, struct proc *proc, struct stop *stop)
+{
+	taddr at = session->exits->returns;
+	bool mapped = false;
+	struct error *error = at.v ? private_memory_find(proc, &memory, at, &mapped) : NULL;
+
+	/* a child that was forked before may have its own memory there */
+	return error || !mapped ? error : private_memory_unmap(stop, &memory, at);
 }
 
 bool exits_create(struct session *session)

@@ -116,8 +116,10 @@ struct error *exits_settle(struct session *session, struct proc *proc, bool *ret
 struct error *exits_release(struct session *session, struct proc *proc);
 /* Is a held thread in a stub? */
 bool exits_find_threads(const struct session *session, const struct stop *stop);
+/* Are the slots mapped there? */
+bool exits_are_mapped(struct proc *proc, const struct maps *maps, taddr returns);
 /* Unmaps the slots; agent_remove unmaps the stubs' window. */
-struct error *exits_unmap(const struct session *session, struct stop *stop);
+struct error *exits_unmap(const struct session *session, struct proc *proc, struct stop *stop);
 
 bool exits_create(struct session *session);
 void exits_free(struct session *session);

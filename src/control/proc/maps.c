@@ -92,6 +92,14 @@ const struct mapping *maps_find(const struct maps *maps, taddr address)
 	return NULL;
 }
 
+bool maps_has_exactly(const struct maps *maps, taddr at, uint64_t size)
+{
+	const struct mapping *m = maps_find(maps, at);
+
+	return m && taddr_equal(m->start, at) && m->end.v - m->start.v == size && !m->shared &&
+	       !m->inode && m->prot == (PROT_READ | PROT_WRITE);
+}
+
 bool maps_claim(struct maps *maps, taddr at, uint64_t size)
 {
 	const struct mapping mapping = { .start = at,

@@ -105,6 +105,8 @@ struct error *maps_read(const struct proc *proc, struct maps *ret_maps);
 /* Reads the text of such a file, which it cuts into lines. */
 struct error *maps_parse(char *text, struct maps *ret_maps);
 const struct mapping *maps_find(const struct maps *maps, taddr address); /* NULL: not mapped */
+/* Is there private memory without a file that is writable and has these very bounds? */
+bool maps_has_exactly(const struct maps *maps, taddr at, uint64_t size);
 /* Marks a free range as mapped, for later searches. False: out of memory. */
 bool maps_claim(struct maps *maps, taddr at, uint64_t size);
 void maps_free(struct maps *maps);

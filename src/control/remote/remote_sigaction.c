@@ -1,12 +1,8 @@
 #include "remote_sigaction.h"
 
 #include "remote.h"
-#include "remote_map.h"
 
-#include <sys/mman.h>
 #include <sys/syscall.h>
-
-#include "control/base/cleanup.h"
 
 #define SA_SIGINFO_BIT 4u
 #define SA_ONSTACK_BIT 0x08000000u
@@ -20,36 +16,6 @@ static struct error *call(struct stop *stop, long number, const uint64_t args[6]
 	if (!error && result < 0 && result > -4096)
 		error = error_errno((int)-result, "cannot %s", what);
 	return error;
-}
-
-struct error *remote_sigaction_map(struct stop *stop, taddr at, uint64_t size, taddr *ret_at)
-{
-	const struct remote_map_request request = {
-		.at = at,
-		.size = size,
-		.prot = PROT_READ | PROT_WRITE,
-		.flags = MAP_PRIVATE | MAP_ANONYMOUS | (at.v ? MAP_FIXED_NOREPLACE : 0),
-		.fd = -1,
-		.what = "memory for signal handlers"
-	};
-
-	return remote_map_once(stop, &request, ret_at);
-}
-
-bool remote_sigaction_is_mapped(struct proc *proc, taddr at, uint64_t size)
-{
-	_cleanup_(maps_free) struct maps maps = { 0 };
-	_cleanup_error_ struct error *unknown = maps_read(proc, &maps);
-	const struct mapping *m = unknown ? NULL : maps_find(&maps, at);
-
-	if (unknown || !size)
-		return unknown || (m && !m->inode);
-	return m && taddr_equal(m->start, at) && m->end.v - m->start.v == size && !m->inode;
-}
-
-struct error *remote_sigaction_unmap(struct stop *stop, taddr at, uint64_t size)
-{
-	return call(stop, SYS_munmap, (const uint64_t[6]){ at.v, size }, "unmap memory");
 }
 
 struct error *remote_sigaction_get(struct proc *proc, struct stop *stop, taddr scratch,

@@ -144,7 +144,7 @@ static struct error *try_unmap(const struct session *session, struct proc *proc,
 		       traps_find_threads(session, stop)))
 		found = true;
 	if (!error && !found)
-		error = exits_unmap(session, stop);
+		error = exits_unmap(session, proc, stop);
 	if (!error && !found)
 		error = traps_uninstall(session, proc, stop);
 	if (!error && !found)

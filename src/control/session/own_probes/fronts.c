@@ -6,11 +6,17 @@
 #include "control/base/cleanup.h"
 #include "control/placement/sigtrap_guards.h"
 #include "control/proc/proc_status.h"
+#include "control/remote/private_memory.h"
 #include "control/remote/remote_sigaction.h"
 
-#define FRONTS_SIZE DT_ROUND_UP(sizeof(struct dt_fronts), DT_PAGE)
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_fronts, field))
 #define RESET_HANDLER 0x80000000u /* SA_RESETHAND: the kernel takes such a handler away itself */
+
+static const struct private_memory memory = {
+	.size = DT_ROUND_UP(sizeof(struct dt_fronts), DT_PAGE),
+	.mark = offsetof(struct dt_fronts, mark),
+	.what = "memory for signal handlers",
+};
 
 struct error *fronts_add_guards(struct session *session)
 {
@@ -64,21 +70,6 @@ static struct error *put_in_front(struct session *session, struct stop *stop, ta
 					    &action);
 }
 
-/* Leaves a free page on either side: the kernel joins the mapping with no other, and the next
- * controller recognises it by its bounds. */
-static struct error *choose(const struct session *session, taddr *ret_at)
-{
-	_cleanup_(maps_free) struct maps maps = { 0 };
-	taddr near = session->agent->control_at, at;
-	struct error *error = maps_read(session->proc, &maps);
-
-	if (!error)
-		error = near_find_gap(&maps, near, near, FRONTS_SIZE + 2 * DT_PAGE, &at);
-	if (!error)
-		*ret_at = taddr_add(at, DT_PAGE);
-	return error;
-}
-
 struct error *fronts_install(struct session *session, struct stop *stop)
 {
 	struct dt_control *control = session->agent->control;
@@ -87,12 +78,13 @@ struct error *fronts_install(struct session *session, struct stop *stop)
 	taddr at;
 
 	assert(!control->fronts && control->front);
-	struct error *error = choose(session, &at);
+	struct error *error =
+		near_find_lone(session->proc, session->agent->control_at, memory.size, &at);
 	if (error)
 		return error;
 	/* before mmap: a controller that takes over must find it; no guard looks at it yet */
 	__atomic_store_n(&control->fronts, at.v, __ATOMIC_RELEASE);
-	error = remote_sigaction_map(stop, at, FRONTS_SIZE, &at);
+	error = private_memory_map(stop, &memory, at);
 	if (error) {
 		__atomic_store_n(&control->fronts, 0, __ATOMIC_RELEASE);
 		return error;
@@ -109,12 +101,15 @@ bool fronts_any(const struct session *session)
 {
 	taddr at = taddr_of(session->agent->control->fronts);
 	struct dt_sigaction actions[DT_FRONTS] = { 0 };
-	bool found = false;
+	bool mapped = false, found = false;
 
-	if (!at.v || !remote_sigaction_is_mapped(session->proc, at, FRONTS_SIZE))
+	if (!at.v)
 		return false;
 	_cleanup_error_ struct error *unreadable =
-		mem_read(session->proc, FIELD(at, actions), actions, sizeof(actions));
+		private_memory_find(session->proc, &memory, at, &mapped);
+	if (!unreadable && mapped)
+		unreadable =
+			mem_read(session->proc, FIELD(at, actions), actions, sizeof(actions));
 	for (uint32_t i = 0; i < DT_FRONTS; i++)
 		found |= actions[i].handler > 1;
 	return unreadable || found;
@@ -138,13 +133,15 @@ struct error *fronts_uninstall(const struct session *session, struct proc *proc,
 {
 	taddr at = taddr_of(session->agent->control->fronts);
 	struct dt_sigaction actions[DT_FRONTS];
+	bool mapped = false;
+	struct error *error = at.v ? private_memory_find(proc, &memory, at, &mapped) : NULL;
 
-	if (!at.v || !remote_sigaction_is_mapped(proc, at, FRONTS_SIZE))
-		return NULL;
-	struct error *error = mem_read(proc, FIELD(at, actions), actions, sizeof(actions));
+	if (error || !mapped)
+		return error;
+	error = mem_read(proc, FIELD(at, actions), actions, sizeof(actions));
 	for (uint32_t i = 0; i < DT_FRONTS && !error; i++) {
 		if (actions[i].handler > 1)
 			error = give_back(session, proc, stop, at, i, &actions[i]);
 	}
-	return error ? error : remote_sigaction_unmap(stop, at, FRONTS_SIZE);
+	return error ? error : private_memory_unmap(stop, &memory, at);
 }

@@ -9,6 +9,7 @@
 #include "control/base/now.h"
 #include "control/placement/sigtrap_guards.h"
 #include "control/proc/proc_status.h"
+#include "control/remote/private_memory.h"
 #include "control/remote/remote_sigaction.h"
 #include "control/session/state/session_state.h"
 
@@ -17,8 +18,13 @@
 #define PAUSE_MS 5
 #define LOOKS 4
 #define BELIEVED_NS 200000000u
-#define TRAPS_SIZE DT_ROUND_UP(sizeof(struct dt_traps), DT_PAGE)
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_traps, field))
+
+static const struct private_memory memory = {
+	.size = DT_ROUND_UP(sizeof(struct dt_traps), DT_PAGE),
+	.mark = offsetof(struct dt_traps, mark),
+	.what = "memory for traps",
+};
 
 /* ---- decision -------------------------------------------------------------------------------- */
 
@@ -195,28 +201,43 @@ static struct error *check_handlers(struct session *session, struct stop *stop, 
 	return error;
 }
 
-static struct error *install(struct session *session, struct stop *stop)
+/* Fills in the mapped memory, and tells the guards of it: from then on they are active. */
+static struct error *fill_in(struct session *session, struct stop *stop, taddr traps)
 {
-	const struct agent *agent = session->agent;
+	struct dt_control *control = session->agent->control;
 	struct dt_sigaction own = { 0 };
-	struct dt_sigaction ours = remote_sigaction_ours(agent->trap_at, agent->trap_return_at);
 	uint32_t pid = (uint32_t)session->proc->inner_pid;
-	taddr traps;
-	/* another signal's handler may interrupt ours, and run into a trap */
-	ours.flags |= SA_NODEFER_BIT;
-	assert(!agent->control->traps && session->traps->guarded);
-	struct error *error = remote_sigaction_map(stop, taddr_of(0), TRAPS_SIZE, &traps);
+	struct error *error = check_handlers(session, stop, traps, &own);
 
-	if (error)
-		return error;
-	error = check_handlers(session, stop, traps, &own);
 	if (!error)
 		error = mem_write(session->proc, FIELD(traps, action), &own, sizeof(own));
 	if (!error)
 		error = mem_write(session->proc, FIELD(traps, pid), &pid, sizeof(pid));
 	if (!error)
-		/* from here on the guards are active */
-		__atomic_store_n(&agent->control->traps, traps.v, __ATOMIC_RELEASE);
+		__atomic_store_n(&control->traps, traps.v, __ATOMIC_RELEASE);
+	return error;
+}
+
+static struct error *install(struct session *session, struct stop *stop)
+{
+	const struct agent *agent = session->agent;
+	struct dt_sigaction ours = remote_sigaction_ours(agent->trap_at, agent->trap_return_at);
+	taddr traps;
+
+	/* another signal's handler may interrupt ours, and run into a trap */
+	ours.flags |= SA_NODEFER_BIT;
+	assert(!agent->control->traps && session->traps->guarded);
+	struct error *error =
+		near_find_lone(session->proc, agent->control_at, memory.size, &traps);
+	if (error)
+		return error;
+	agent->control->traps_memory = traps.v; /* before mmap, as for fronts */
+	error = private_memory_map(stop, &memory, traps);
+	if (error) {
+		agent->control->traps_memory = 0;
+		return error;
+	}
+	error = fill_in(session, stop, traps);
 	if (!error)
 		error = set_action(session->proc, stop, traps, &ours);
 	if (!error) {
@@ -224,21 +245,26 @@ static struct error *install(struct session *session, struct stop *stop)
 		return NULL;
 	}
 	agent->control->traps = 0;
-	error_free(remote_sigaction_unmap(stop, traps, TRAPS_SIZE));
+	error_free(private_memory_unmap(stop, &memory, traps));
+	agent->control->traps_memory = 0;
 	return error;
 }
 
 struct error *traps_uninstall(const struct session *session, struct proc *proc, struct stop *stop)
 {
-	taddr traps = taddr_of(session->agent->control->traps);
+	const struct dt_control *control = session->agent->control;
+	taddr traps = taddr_of(control->traps_memory);
 	struct dt_sigaction own;
+	bool mapped = false;
+	struct error *error = traps.v ? private_memory_find(proc, &memory, traps, &mapped) : NULL;
 
-	if (!traps.v || !remote_sigaction_is_mapped(proc, traps, 0))
-		return NULL;
-	struct error *error = mem_read(proc, FIELD(traps, action), &own, sizeof(own));
-	if (!error)
+	if (error || !mapped)
+		return error;
+	if (control->traps)
+		error = mem_read(proc, FIELD(traps, action), &own, sizeof(own));
+	if (!error && control->traps)
 		error = set_action(proc, stop, traps, &own);
-	return error ? error : remote_sigaction_unmap(stop, traps, TRAPS_SIZE);
+	return error ? error : private_memory_unmap(stop, &memory, traps);
 }
 
 bool traps_find_threads(const struct session *session, const struct stop *stop)

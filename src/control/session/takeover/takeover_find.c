@@ -339,23 +339,14 @@ static struct error *find_sites(struct session *session, const struct maps *maps
 	return NULL;
 }
 
-/* Is the memory of return slots mapped? It may not have been made yet, or have been removed; then
- * other memory of the program may be there. */
-static bool returns_are_there(const struct dt_control *control, const struct maps *maps)
-{
-	const struct mapping *m = maps_find(maps, taddr_of(control->returns));
-
-	return m && m->start.v == control->returns &&
-	       m->end.v - m->start.v == DT_ROUND_UP(sizeof(struct dt_returns), DT_PAGE) &&
-	       !m->shared && !m->inode && m->prot == (PROT_READ | PROT_WRITE);
-}
-
 static struct error *find_exits(struct session *session, const struct maps *maps)
 {
 	const struct dt_control *control = session->agent->control;
 	struct exits *exits = session->exits;
 
-	if (!control->returns || !returns_are_there(control, maps))
+	/* it may not have been made yet, or have been removed */
+	if (!control->returns ||
+	    !exits_are_mapped(session->proc, maps, taddr_of(control->returns)))
 		return NULL;
 	exits->returns = taddr_of(control->returns);
 	exits->window = taddr_of(control->stubs ? control->stubs - DT_PAGE : 0);

@@ -3,23 +3,37 @@
 #include <assert.h>
 
 #include "control/base/cleanup.h"
+#include "control/remote/private_memory.h"
 #include "control/remote/remote_sigaction.h"
 #include "control/session/state/session_state.h"
 #include "call_tracer.h"
 
-#define CALLS_SIZE DT_ROUND_UP(sizeof(struct dt_calls), DT_PAGE)
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_calls, field))
+
+static const struct private_memory memory = {
+	.size = DT_ROUND_UP(sizeof(struct dt_calls), DT_PAGE),
+	.mark = offsetof(struct dt_calls, mark),
+	.what = "memory for called functions",
+};
 
 struct error *faults_map(struct session *session, struct stop *stop)
 {
+	struct dt_control *control = session->agent->control;
 	uint32_t pid = (uint32_t)session->proc->inner_pid;
 	taddr at;
-	struct error *error = session->call->calls_at.v ? NULL :
-							  remote_sigaction_map(stop, taddr_of(0),
-									       CALLS_SIZE, &at);
 
-	if (session->call->calls_at.v || error)
+	if (session->call->calls_at.v)
+		return NULL;
+	struct error *error =
+		near_find_lone(session->proc, session->agent->control_at, memory.size, &at);
+	if (error)
 		return error;
+	control->calls_memory = at.v;
+	error = private_memory_map(stop, &memory, at);
+	if (error) {
+		control->calls_memory = 0;
+		return error;
+	}
 	session->call->calls_at = at;
 	return mem_write(session->proc, FIELD(at, pid), &pid, sizeof(pid));
 }
@@ -99,20 +113,19 @@ struct error *faults_install(struct session *session, struct stop *held)
 	return error ? error : install(session, held ? held : stop);
 }
 
-/* A controller killed after faults_map leaves private memory that nothing leads to: it stays. */
 struct error *faults_uninstall(const struct session *session, struct proc *proc, struct stop *stop)
 {
-	taddr at = taddr_of(session->agent->control->calls);
+	const struct dt_control *control = session->agent->control;
+	taddr at = taddr_of(control->calls_memory);
 	struct dt_sigaction actions[DT_FAULTS];
-	struct error *error = NULL;
+	bool mapped = false;
+	struct error *error = at.v ? private_memory_find(proc, &memory, at, &mapped) : NULL;
 
-	if (at.v && !remote_sigaction_is_mapped(proc, at, 0))
-		return NULL;
-	if (at.v)
+	if (error || !mapped)
+		return error;
+	if (control->calls)
 		error = mem_read(proc, FIELD(at, actions), actions, sizeof(actions));
-	if (at.v && !error)
+	if (!error && control->calls)
 		error = set_actions(proc, stop, at, actions, 1);
-	if (!at.v)
-		at = session->call->calls_at;
-	return error || !at.v ? error : remote_sigaction_unmap(stop, at, CALLS_SIZE);
+	return error ? error : private_memory_unmap(stop, &memory, at);
 }

@@ -1,0 +1,72 @@
+#include "private_memory.h"
+
+#include <assert.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "control/base/cleanup.h"
+#include "remote.h"
+#include "remote_map.h"
+#include "shared/layout.h"
+
+struct error *private_memory_map(struct stop *stop, const struct private_memory *memory, taddr at)
+{
+	const struct remote_map_request request = {
+		.at = at,
+		.size = memory->size,
+		.prot = PROT_READ | PROT_WRITE,
+		.flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE |
+			 (memory->is_large ? MAP_NORESERVE : 0),
+		.fd = -1,
+		.what = memory->what,
+	};
+	const uint64_t mark = DT_PRIVATE_MARK;
+
+	assert(at.v && at.v % DT_PAGE == 0 && memory->size % DT_PAGE == 0);
+	assert(memory->mark + sizeof(mark) <= memory->size);
+	struct error *error = remote_map_once(stop, &request, &at);
+	if (error)
+		return error;
+	error = mem_write(stop->proc, taddr_add(at, (int64_t)memory->mark), &mark, sizeof(mark));
+	if (error)
+		error_free(private_memory_unmap(stop, memory, at));
+	return error;
+}
+
+bool private_memory_is_in(struct proc *proc, const struct maps *maps,
+			  const struct private_memory *memory, taddr at)
+{
+	const struct mapping *m = maps_find(maps, at);
+	uint64_t mark = 0;
+
+	if (!m || m->end.v - at.v < memory->size || m->shared || m->inode ||
+	    m->prot != (PROT_READ | PROT_WRITE))
+		return false;
+	if (maps_has_exactly(maps, at, memory->size))
+		return true;
+	_cleanup_error_ struct error *unreadable =
+		mem_read(proc, taddr_add(at, (int64_t)memory->mark), &mark, sizeof(mark));
+	return !unreadable && mark == DT_PRIVATE_MARK;
+}
+
+struct error *private_memory_find(struct proc *proc, const struct private_memory *memory, taddr at,
+				  bool *ret_found)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct error *error = maps_read(proc, &maps);
+
+	if (!error)
+		*ret_found = private_memory_is_in(proc, &maps, memory, at);
+	return error;
+}
+
+struct error *private_memory_unmap(struct stop *stop, const struct private_memory *memory, taddr at)
+{
+	const uint64_t args[6] = { at.v, memory->size };
+	int64_t result = 0;
+	struct error *error = remote_syscall(stop, SYS_munmap, args, &result);
+
+	if (!error && result < 0)
+		error = error_errno((int)-result, "cannot unmap %s", memory->what);
+	return error;
+}
