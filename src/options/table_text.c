@@ -4,16 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-void text_add(struct strbuf *buf, const char *text)
-{
-	strbuf_add(buf, text, strlen(text));
-}
-
-void text_own(struct strbuf *buf, const char *text)
-{
-	strbuf_add(buf, text, strlen(text));
-}
-
 void text_foreign(struct strbuf *buf, const char *text)
 {
 	quote_plain(buf, text, strlen(text));
@@ -23,9 +13,14 @@ static void add_digits(struct strbuf *buf, uint64_t value, unsigned int base, un
 {
 	char digits[64], *end = digits + sizeof(digits), *at = end;
 
-	do
-		*--at = "0123456789abcdef"[value % base];
-	while ((value /= base) || (unsigned int)(end - at) < width);
+	if (base == 10) /* a division by a constant takes a fraction of the time */
+		do
+			*--at = (char)('0' + value % 10);
+		while ((value /= 10) || (unsigned int)(end - at) < width);
+	else
+		do
+			*--at = "0123456789abcdef"[value % base];
+		while ((value /= base) || (unsigned int)(end - at) < width);
 	strbuf_add(buf, at, (size_t)(end - at));
 }
 

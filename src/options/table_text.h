@@ -8,14 +8,24 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "control/base/quote.h"
 #include "control/base/strbuf.h"
 
-/* Text of our own: literals only (`a ? "b" : "c"` too), a test checks it. */
-void text_add(struct strbuf *buf, const char *text);
+/* Text of our own: literals only (`a ? "b" : "c"` too), a test checks it. Inline: the compiler knows
+ * their lengths. */
+static inline void text_add(struct strbuf *buf, const char *text)
+{
+	strbuf_add(buf, text, strlen(text));
+}
+
 /* Text of our own in a variable. */
-void text_own(struct strbuf *buf, const char *text);
+static inline void text_own(struct strbuf *buf, const char *text)
+{
+	if (*text)
+		strbuf_add(buf, text, strlen(text));
+}
 /* All other text: escaped, see quote.h. */
 void text_foreign(struct strbuf *buf, const char *text);
 void text_unsigned(struct strbuf *buf, uint64_t value);

@@ -17,6 +17,8 @@ import time
 
 import bt2
 
+import own_reader
+
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
 PATIENCE = 6  # fixtures.py
@@ -247,6 +249,8 @@ class Trace:
 
     def __init__(self, path):
         self.events, self.lost, self.env = [], 0, {}
+        if "DYNTRACE_COMPARE" in os.environ:  # the program: every trace by both of its readers
+            own_reader.compare(os.environ["DYNTRACE_COMPARE"], str(path), f"{path}.copy")
         for message in bt2.TraceCollectionMessageIterator(str(path)):
             if type(message) is bt2._EventMessageConst:
                 self.add_event(message)

@@ -8,6 +8,7 @@
 #include "view.h"
 #include "view_filter.h"
 #include "view_frames.h"
+#include "view_own.h"
 
 static struct {
 	bool json;
@@ -26,17 +27,19 @@ static const struct colours no_colours = { "", "", "", "", "" };
 static const struct colours colours = { "\033[2m", "\033[1;32m", "\033[36m", "\033[1;31m",
 					"\033[0m" };
 
+typedef struct error *run_fn(const char *path, struct viewer *viewer);
+
 /* In the reader. */
-static struct error *print_trace(struct view_reader *reader, void *context)
+static struct error *print_trace(struct view_reader *reader, const char *path,
+				 const struct filter_source *source, run_fn *run_reader)
 {
 	struct viewer viewer = { .reader = reader, .json = args.json, .colours = no_colours };
-	const char *path = context;
 
 	if (cli_has_colour(STDOUT_FILENO) && !args.json)
 		viewer.colours = colours;
-	if (args.filter && !(viewer.filter = view_filter_create(args.filter)))
+	if (args.filter && !(viewer.filter = view_filter_create(args.filter, source)))
 		return error_new(ERROR_FAILED, "out of memory");
-	struct error *error = view_graph_run(path, &viewer);
+	struct error *error = run_reader(path, &viewer);
 	int flushed = view_reader_flush(reader, &viewer.text);
 	if (!viewer.write_error)
 		viewer.write_error = flushed;
@@ -53,12 +56,28 @@ static struct error *print_trace(struct view_reader *reader, void *context)
 	return error;
 }
 
+static struct error *print_own(struct view_reader *reader, void *path)
+{
+	return print_trace(reader, path, &view_filter_own, view_own_run);
+}
+
+static struct error *print_other(struct view_reader *reader, void *path)
+{
+	return print_trace(reader, path, &view_filter_bt, view_graph_run);
+}
+
 static struct error *run(const struct words *words, int *ret_status)
 {
 	if (words->count != 1)
 		return error_new(ERROR_USAGE, "give one TRACE, a trace's directory");
-	return view_reader_run(words->items[0], &view_reader_default_limits, print_trace,
-			       words->items[0]);
+	char *path = words->items[0];
+	struct error *error =
+		view_reader_run(path, &view_reader_default_limits, print_own, path);
+	if (!error || error_kind(error) != ERROR_REFUSED)
+		return error;
+	/* not ours, or damaged: libbabeltrace2 knows more kinds of traces */
+	error_free(error);
+	return view_reader_run(path, &view_reader_default_limits, print_other, path);
 }
 
 const struct command command_view = {

@@ -1,8 +1,9 @@
 /*
  * view.h - the parts of dyntrace view.
  *
- * cmd_view.c is the command, which starts a reader (view_reader.h). There view_graph.c reads the
- * trace with libbabeltrace2. view_line.c formats events, view_loss.c losses, view_field.c fields,
+ * cmd_view.c is the command, which starts a reader (view_reader.h). There view_own.c reads a trace
+ * of our own. Any other is for a second reader, in which view_graph.c reads it with libbabeltrace2.
+ * view_line.c formats events, view_loss.c losses, view_field.c fields,
  * view_frames.c backtraces; view_filter.c selects events. libbabeltrace2 calls back from its graph,
  * so struct viewer keeps errors until the end.
  */
@@ -40,7 +41,7 @@ struct viewer {
 	time_t second; /* formatted in `clock` */
 	char clock[32];
 	struct who_index who;
-	const bt_trace *trace; /* of `frames` */
+	const void *trace; /* of `frames` */
 	struct frames *frames;
 	uint64_t cycles; /* clock of the current event */
 	struct view_filter *filter; /* NULL: print every event */
@@ -57,10 +58,17 @@ void view_line_time(struct viewer *viewer, int64_t ns);
 /* Gives the wall-clock time of a snapshot; false: unknown. */
 bool view_line_ns(const bt_clock_snapshot *snapshot, int64_t *ret_ns);
 
+/* Appends " (+0.000001234) "; the first event has no delta. */
+void view_line_delta(struct viewer *viewer, int64_t ns);
+
 /* Append the line of a loss. */
+void view_loss_line(struct viewer *viewer, const char *what, uint64_t count, int64_t begin,
+		    int64_t end);
 void view_loss_events(struct viewer *viewer, const bt_message *message);
 void view_loss_packets(struct viewer *viewer, const bt_message *message);
 
+/* Appends a number, which in JSON may be a string. */
+void view_field_real(struct viewer *viewer, double value, bool is_single);
 /* Appends the field's value. */
 void view_field_value(struct viewer *viewer, const bt_field *field);
 /* Appends a structure's members, separated by commas. `any`: members precede them; returns the same

@@ -95,7 +95,7 @@ static void print_signed_enumeration(struct viewer *viewer, const bt_field *fiel
 
 /* Prints the shortest text that reads back as the same number. JSON has no NaN and infinity: these
  * become strings. */
-static void print_number(struct viewer *viewer, double value, bool is_single)
+void view_field_real(struct viewer *viewer, double value, bool is_single)
 {
 	char text[40];
 
@@ -115,12 +115,12 @@ static void print_number(struct viewer *viewer, double value, bool is_single)
 
 static void print_single(struct viewer *viewer, const bt_field *field)
 {
-	print_number(viewer, (double)bt_field_real_single_precision_get_value(field), true);
+	view_field_real(viewer, (double)bt_field_real_single_precision_get_value(field), true);
 }
 
 static void print_double(struct viewer *viewer, const bt_field *field)
 {
-	print_number(viewer, bt_field_real_double_precision_get_value(field), false);
+	view_field_real(viewer, bt_field_real_double_precision_get_value(field), false);
 }
 
 static void print_bool(struct viewer *viewer, const bt_field *field)

@@ -11,18 +11,18 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/quote.h"
 #include "control/base/vec.h"
 #include "control/values/expr/expr.h"
 #include "shared/arithmetic.h"
 
 #define NAMES_MAX 64
 #define STACK_MAX 32
-#define WORD_MAX 128
 #define LISTED_MAX 16
 
 /* The expression, compiled for an event class. */
 struct kind {
-	const bt_event_class *class;
+	const void *class;
 	bool is_known; /* its events have all the fields */
 	struct value_ops ops;
 	struct value_texts texts;
@@ -32,6 +32,7 @@ struct kind {
 
 struct view_filter {
 	const char *text;
+	const struct filter_source *source;
 	VEC(struct kind *) kinds;
 	struct kind *last; /* of the previous event */
 	struct error *error; /* of the unknown kind whose compilation went furthest */
@@ -39,16 +40,19 @@ struct view_filter {
 
 /* Context of expr's callbacks during compilation. */
 struct compiling {
+	const struct filter_source *source;
 	struct kind *kind;
-	const bt_event *event;
+	const void *event;
 };
 
-struct view_filter *view_filter_create(const char *text)
+struct view_filter *view_filter_create(const char *text, const struct filter_source *source)
 {
 	struct view_filter *filter = calloc(1, sizeof(*filter));
 
-	if (filter)
+	if (filter) {
 		filter->text = text;
+		filter->source = source;
+	}
 	return filter;
 }
 
@@ -71,138 +75,28 @@ void view_filter_destroy(struct view_filter *filter)
 	free(filter);
 }
 
-/* ---- fields ---------------------------------------------------------------------------------- */
-
-static const bt_field *member_of(const bt_field *structure, const char *name)
-{
-	if (!structure || bt_field_get_class_type(structure) != BT_FIELD_CLASS_TYPE_STRUCTURE)
-		return NULL;
-	return bt_field_structure_borrow_member_field_by_name_const(structure, name);
-}
-
-static const bt_field *element_of(const bt_field *array, uint64_t index)
-{
-	if (!array ||
-	    !bt_field_class_type_is(bt_field_get_class_type(array), BT_FIELD_CLASS_TYPE_ARRAY) ||
-	    index >= bt_field_array_get_length(array))
-		return NULL;
-	return bt_field_array_borrow_element_field_by_index_const(array, index);
-}
-
-/* Finds the field that a path begins with; $tid and $pid are in the packet's context. */
-static const bt_field *first_field(const bt_event *event, const char *name)
-{
-	const bt_packet *packet = bt_event_borrow_packet_const(event);
-	const bt_field *parts[] = {
-		bt_event_borrow_payload_field_const(event),
-		bt_event_borrow_specific_context_field_const(event),
-		bt_event_borrow_common_context_field_const(event),
-	};
-
-	if (name[0] == '$')
-		return packet ? member_of(bt_packet_borrow_context_field_const(packet), name + 1) :
-				NULL;
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		const bt_field *field = member_of(parts[i], name);
-
-		if (field)
-			return field;
-	}
-	return NULL;
-}
-
-static const bt_field *find_field(const bt_event *event, const char *path)
-{
-	const bt_field *field = NULL;
-
-	for (bool first = true; *path; first = false) {
-		size_t length = strcspn(path, ".[");
-		char name[WORD_MAX];
-
-		if (path[0] == '[') {
-			char *end;
-
-			field = element_of(field, strtoull(path + 1, &end, 0));
-			path = *end == ']' ? end + 1 : end;
-		} else {
-			if (length >= sizeof(name))
-				return NULL;
-			memcpy(name, path, length);
-			name[length] = '\0';
-			field = first ? first_field(event, name) : member_of(field, name);
-			path += length;
-		}
-		path += *path == '.';
-		if (!field)
-			return NULL;
-	}
-	return field;
-}
-
-static const char *event_name(const bt_event *event)
-{
-	const char *name = bt_event_class_get_name(bt_event_borrow_class_const(event));
-
-	return name ? name : "";
-}
-
-/* Gives the type for comparisons; false: the field has no single value. */
-static bool type_of_field(const bt_field *field, struct type *ret_type)
-{
-	bt_field_class_type type = bt_field_get_class_type(field);
-
-	*ret_type = (struct type){ .kind = TYPE_INT, .size = 8 };
-	if (bt_field_class_type_is(type, BT_FIELD_CLASS_TYPE_SIGNED_INTEGER))
-		ret_type->is_signed = true;
-	else if (type == BT_FIELD_CLASS_TYPE_STRING)
-		ret_type->kind = TYPE_TEXT;
-	else if (bt_field_class_type_is(type, BT_FIELD_CLASS_TYPE_REAL))
-		*ret_type = (struct type){
-			.kind = TYPE_FLOAT,
-			.size = type == BT_FIELD_CLASS_TYPE_SINGLE_PRECISION_REAL ? 4 : 8
-		};
-	else
-		return bt_field_class_type_is(type, BT_FIELD_CLASS_TYPE_UNSIGNED_INTEGER) ||
-		       type == BT_FIELD_CLASS_TYPE_BOOL;
-	return true;
-}
-
-static uint64_t number_of_field(const bt_field *field)
-{
-	bt_field_class_type type = bt_field_get_class_type(field);
-	uint64_t bits = 0;
-
-	if (type == BT_FIELD_CLASS_TYPE_BOOL)
-		return bt_field_bool_get_value(field);
-	if (type == BT_FIELD_CLASS_TYPE_SINGLE_PRECISION_REAL) {
-		float value = bt_field_real_single_precision_get_value(field);
-
-		memcpy(&bits, &value, sizeof(value));
-	} else if (type == BT_FIELD_CLASS_TYPE_DOUBLE_PRECISION_REAL) {
-		double value = bt_field_real_double_precision_get_value(field);
-
-		memcpy(&bits, &value, sizeof(value));
-	} else if (bt_field_class_type_is(type, BT_FIELD_CLASS_TYPE_SIGNED_INTEGER)) {
-		bits = (uint64_t)bt_field_integer_signed_get_value(field);
-	} else if (bt_field_class_type_is(type, BT_FIELD_CLASS_TYPE_UNSIGNED_INTEGER)) {
-		bits = bt_field_integer_unsigned_get_value(field);
-	}
-	return bits;
-}
-
 /* ---- compilation ----------------------------------------------------------------------------- */
+
+/* Types for comparisons. */
+static const struct type types[] = {
+	[FILTER_UNSIGNED] = { .kind = TYPE_INT, .size = 8 },
+	[FILTER_SIGNED] = { .kind = TYPE_INT, .size = 8, .is_signed = true },
+	[FILTER_SINGLE] = { .kind = TYPE_FLOAT, .size = 4 },
+	[FILTER_DOUBLE] = { .kind = TYPE_FLOAT, .size = 8 },
+	[FILTER_TEXT] = { .kind = TYPE_TEXT },
+};
 
 static bool find_name(void *context, const char *name, struct type *ret_type,
 		      struct value_place *ret_place)
 {
 	struct compiling *c = context;
 	struct kind *kind = c->kind;
-	const bt_field *field = strcmp(name, "$name") == 0 ? NULL : find_field(c->event, name);
+	struct filter_value value = { .kind = FILTER_TEXT };
 
-	*ret_type = (struct type){ .kind = TYPE_TEXT };
-	if ((!field && strcmp(name, "$name") != 0) || (field && !type_of_field(field, ret_type)) ||
+	if ((strcmp(name, "$name") != 0 && !c->source->find(c->event, name, &value)) ||
 	    kind->name_count >= NAMES_MAX)
 		return false;
+	*ret_type = types[value.kind];
 	kind->names[kind->name_count] = strdup(name);
 	if (!kind->names[kind->name_count])
 		return false;
@@ -211,66 +105,21 @@ static bool find_name(void *context, const char *name, struct type *ret_type,
 	return true;
 }
 
-/* Finds a label of any enumeration in the event's payload. */
 static bool find_label(void *context, const char *name, int64_t *ret_value)
 {
 	struct compiling *c = context;
-	const bt_field *payload = bt_event_borrow_payload_field_const(c->event);
-	const bt_field_class *class = payload ? bt_field_borrow_class_const(payload) : NULL;
-	uint64_t count = class ? bt_field_class_structure_get_member_count(class) : 0;
 
-	for (uint64_t i = 0; i < count; i++) {
-		const bt_field_class *member =
-			bt_field_class_structure_member_borrow_field_class_const(
-				bt_field_class_structure_borrow_member_by_index_const(class, i));
-
-		if (bt_field_class_get_type(member) == BT_FIELD_CLASS_TYPE_UNSIGNED_ENUMERATION) {
-			const bt_field_class_enumeration_unsigned_mapping *found =
-				bt_field_class_enumeration_unsigned_borrow_mapping_by_label_const(
-					member, name);
-
-			if (!found)
-				continue;
-			*ret_value = (int64_t)bt_integer_range_unsigned_get_lower(
-				bt_integer_range_set_unsigned_borrow_range_by_index_const(
-					bt_field_class_enumeration_unsigned_mapping_borrow_ranges_const(
-						found),
-					0));
-			return true;
-		}
-		if (bt_field_class_get_type(member) == BT_FIELD_CLASS_TYPE_SIGNED_ENUMERATION) {
-			const bt_field_class_enumeration_signed_mapping *found =
-				bt_field_class_enumeration_signed_borrow_mapping_by_label_const(
-					member, name);
-
-			if (!found)
-				continue;
-			*ret_value = bt_integer_range_signed_get_lower(
-				bt_integer_range_set_signed_borrow_range_by_index_const(
-					bt_field_class_enumeration_signed_mapping_borrow_ranges_const(
-						found),
-					0));
-			return true;
-		}
-	}
-	return false;
+	return c->source->find_label(c->event, name, ret_value);
 }
 
 /* Lists the fields of the event's payload. */
 static void list_fields(void *context, struct strbuf *text)
 {
 	struct compiling *c = context;
-	const bt_field *payload = bt_event_borrow_payload_field_const(c->event);
-	const bt_field_class *class = payload ? bt_field_borrow_class_const(payload) : NULL;
-	uint64_t count = class ? bt_field_class_structure_get_member_count(class) : 0;
+	const char *name;
 
-	for (uint64_t i = 0; i < count && i <= LISTED_MAX; i++)
-		strbuf_printf(text, "%s%s", i ? ", " : "",
-			      i == LISTED_MAX ?
-				      "..." :
-				      bt_field_class_structure_member_get_name(
-					      bt_field_class_structure_borrow_member_by_index_const(
-						      class, i)));
+	for (size_t i = 0; i <= LISTED_MAX && (name = c->source->field(c->event, i)); i++)
+		quote_format(text, "%s%s", i ? ", " : "", i == LISTED_MAX ? "..." : name);
 }
 
 /* Column of the caret in the message's last line. */
@@ -281,10 +130,10 @@ static size_t caret(const struct error *error)
 	return line ? strlen(line) : 0;
 }
 
-static struct kind *compile(struct view_filter *filter, const bt_event *event)
+static struct kind *compile(struct view_filter *filter, const void *event)
 {
 	struct kind *kind = calloc(1, sizeof(*kind));
-	struct compiling compiling = { kind, event };
+	struct compiling compiling = { filter->source, kind, event };
 	struct expr_names names = { .context = &compiling,
 				    .find = find_name,
 				    .find_label = find_label,
@@ -296,7 +145,7 @@ static struct kind *compile(struct view_filter *filter, const bt_event *event)
 		free(kind);
 		return NULL;
 	}
-	kind->class = bt_event_borrow_class_const(event);
+	kind->class = filter->source->class(event);
 	error = expr_condition(filter->text, &names, &kind->ops, &kind->texts);
 	kind->is_known = !error;
 	if (error && (!filter->error || caret(error) > caret(filter->error))) {
@@ -307,9 +156,9 @@ static struct kind *compile(struct view_filter *filter, const bt_event *event)
 	return kind;
 }
 
-static struct kind *find_kind(struct view_filter *filter, const bt_event *event)
+static struct kind *find_kind(struct view_filter *filter, const void *event)
 {
-	const bt_event_class *class = bt_event_borrow_class_const(event);
+	const void *class = filter->source->class(event);
 
 	if (filter->last && filter->last->class == class)
 		return filter->last;
@@ -323,8 +172,9 @@ static struct kind *find_kind(struct view_filter *filter, const bt_event *event)
 /* ---- execution ------------------------------------------------------------------------------- */
 
 struct machine {
+	const struct filter_source *source;
 	const struct kind *kind;
-	const bt_event *event;
+	const void *event;
 	uint64_t stack[STACK_MAX];
 	size_t top;
 	bool failed; /* a missing field, a division by 0 */
@@ -350,21 +200,19 @@ static uint64_t pop(struct machine *m)
 static uint64_t load(struct machine *m, uint8_t index)
 {
 	const char *name = m->kind->names[index];
-	const bt_field *field = strcmp(name, "$name") == 0 ? NULL : find_field(m->event, name);
+	struct filter_value value = { .kind = FILTER_TEXT };
 
-	if (!field && strcmp(name, "$name") != 0)
+	if (strcmp(name, "$name") != 0 && !m->source->find(m->event, name, &value))
 		m->failed = true;
-	if (!field || bt_field_get_class_type(field) == BT_FIELD_CLASS_TYPE_STRING)
-		return index;
-	return number_of_field(field);
+	return value.kind == FILTER_TEXT ? index : value.number;
 }
 
 static bool match(struct machine *m, const struct dt_op *op)
 {
 	const char *name = m->kind->names[pop(m) % NAMES_MAX];
-	const bt_field *field =
-		name && strcmp(name, "$name") != 0 ? find_field(m->event, name) : NULL;
-	const char *text = field ? bt_field_string_get_value(field) : event_name(m->event);
+	struct filter_value value = { .kind = FILTER_TEXT };
+	bool found = name && strcmp(name, "$name") != 0 && m->source->find(m->event, name, &value);
+	const char *text = found && value.text ? value.text : m->source->name(m->event);
 	const char *pattern = m->kind->texts.items + op->c;
 
 	return op->b ? fnmatch(pattern, text, 0) == 0 : strcmp(pattern, text) == 0;
@@ -401,10 +249,10 @@ static size_t step(struct machine *m, const struct dt_op *op)
 	}
 }
 
-bool view_filter_wants(struct view_filter *filter, const bt_event *event)
+bool view_filter_wants(struct view_filter *filter, const void *event)
 {
 	struct kind *kind = find_kind(filter, event);
-	struct machine m = { .kind = kind, .event = event };
+	struct machine m = { .source = filter->source, .kind = kind, .event = event };
 
 	if (!kind || !kind->is_known)
 		return false;

@@ -7,17 +7,42 @@
 #ifndef DYNTRACE_VIEW_FILTER_H
 #define DYNTRACE_VIEW_FILTER_H
 
-#include <babeltrace2/babeltrace.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "control/base/error.h"
 
 struct view_filter;
 
+/* A field's value. */
+enum filter_kind { FILTER_UNSIGNED, FILTER_SIGNED, FILTER_SINGLE, FILTER_DOUBLE, FILTER_TEXT };
+
+struct filter_value {
+	enum filter_kind kind;
+	uint64_t number; /* the bits of a float */
+	const char *text;
+};
+
+/* What a filter asks of events: libbabeltrace2's, or those of our own reader. */
+struct filter_source {
+	/* The field of a path; false: none, or it has no single value. */
+	bool (*find)(const void *event, const char *path, struct filter_value *ret_value);
+	/* The value of a label of any enumeration among the event's fields. */
+	bool (*find_label)(const void *event, const char *name, int64_t *ret_value);
+	const char *(*name)(const void *event);
+	/* The name of a field of its payload, by index; NULL: none. */
+	const char *(*field)(const void *event, size_t index);
+	const void *(*class)(const void *event); /* events of one class have the same fields */
+};
+
+extern const struct filter_source view_filter_bt; /* events are bt_events */
+extern const struct filter_source view_filter_own; /* events are struct packet_cursors */
+
 /* NULL: out of memory. The text is borrowed. */
-struct view_filter *view_filter_create(const char *text);
+struct view_filter *view_filter_create(const char *text, const struct filter_source *source);
 void view_filter_destroy(struct view_filter *filter);
-bool view_filter_wants(struct view_filter *filter, const bt_event *event);
+bool view_filter_wants(struct view_filter *filter, const void *event);
 /* After the last event: why the filter fits no event class; NULL: it fits one, or no event came.
  * Caller frees. */
 struct error *view_filter_error(struct view_filter *filter);

@@ -3,86 +3,13 @@
  * metadata file, a muxer that orders their messages by time, and a sink of our own.
  */
 #include <dlfcn.h>
-#include <errno.h>
-#include <fts.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "control/base/cleanup.h"
-#include "control/base/vec.h"
 #include "view.h"
-
-typedef VEC(char *) path_list;
-
-/* The directories to read, and the bytes that they occupy. A file with holes is as large as its
- * blocks: what isn't there needs no time. */
-struct traces {
-	path_list paths;
-	uint64_t size, metadata;
-};
-
-static void traces_free(struct traces *traces)
-{
-	for (size_t i = 0; i < traces->paths.count; i++)
-		free(traces->paths.items[i]);
-	vec_free(&traces->paths);
-}
-
-/* ---- traces below a directory -------------------------------------------------------------- */
-
-static void fts_closep(FTS **fts)
-{
-	if (*fts)
-		fts_close(*fts);
-}
-
-static struct error *add_directory(struct traces *traces, const char *metadata)
-{
-	char *path = strndup(metadata, strlen(metadata) - strlen("/metadata"));
-
-	if (path && vec_push(&traces->paths, path))
-		return NULL;
-	free(path);
-	return error_new(ERROR_FAILED, "out of memory");
-}
-
-static int by_name(const FTSENT **a, const FTSENT **b)
-{
-	return strcmp((*a)->fts_name, (*b)->fts_name);
-}
-
-static struct error *find_traces(const char *path, struct traces *ret_traces)
-{
-	char *roots[] = { (char *)path, NULL };
-	_cleanup_(fts_closep) FTS *fts =
-		fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
-	_cleanup_(traces_free) struct traces traces = { 0 };
-
-	for (FTSENT *entry; fts && (entry = fts_read(fts));) {
-		if (entry->fts_level == 0 &&
-		    (entry->fts_info == FTS_NS || entry->fts_info == FTS_DNR))
-			return error_errno(entry->fts_errno, "cannot open the trace '%s'", path);
-		if (entry->fts_level == 0 && entry->fts_info == FTS_F)
-			return error_new(ERROR_FAILED, "'%s' is not a trace (give its directory)",
-					 path);
-		if (entry->fts_info != FTS_F)
-			continue;
-		traces.size += (uint64_t)entry->fts_statp->st_blocks * 512;
-		if (strcmp(entry->fts_name, "metadata"))
-			continue;
-		traces.metadata += (uint64_t)entry->fts_statp->st_blocks * 512;
-		struct error *error = add_directory(&traces, entry->fts_path);
-		if (error)
-			return error;
-	}
-	if (!traces.paths.count)
-		return error_new(ERROR_FAILED,
-				 "'%s' is not a trace (it has no file 'metadata')", path);
-	*ret_traces = traces;
-	traces = (struct traces){ 0 };
-	return NULL;
-}
+#include "view_traces.h"
 
 /* ---- errors of libbabeltrace2 -------------------------------------------------------------- */
 
@@ -274,8 +201,8 @@ static struct error *graph_build(struct graph *graph, struct viewer *viewer)
 struct error *view_graph_run(const char *path, struct viewer *viewer)
 {
 	_cleanup_(graph_clear) struct graph graph = { 0 };
-	_cleanup_(traces_free) struct traces traces = { 0 };
-	struct error *error = find_traces(path, &traces);
+	_cleanup_(view_traces_free) struct traces traces = { 0 };
+	struct error *error = view_traces_find(path, &traces);
 
 	if (!error)
 		error = graph_build(&graph, viewer);

@@ -48,8 +48,7 @@ void view_line_time(struct viewer *viewer, int64_t ns)
 		text_add(&viewer->text, "Z");
 }
 
-/* Appends " (+0.000001234)"; the first event has no delta. */
-static void add_delta(struct viewer *viewer, int64_t ns)
+void view_line_delta(struct viewer *viewer, int64_t ns)
 {
 	if (!viewer->has_last) {
 		text_add(&viewer->text, " (+?.????????\?) ");
@@ -221,7 +220,7 @@ static void add_event_text(struct viewer *viewer, const bt_message *message, con
 	if (event_ns(message, event, &ns)) {
 		text_own(&viewer->text, viewer->colours.time);
 		view_line_time(viewer, ns);
-		add_delta(viewer, ns);
+		view_line_delta(viewer, ns);
 		text_own(&viewer->text, viewer->colours.off);
 	}
 	add_who(viewer, event);

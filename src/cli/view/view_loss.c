@@ -60,6 +60,15 @@ static void add_json(struct viewer *viewer, const struct loss *loss)
 	text_add(text, "}\n");
 }
 
+void view_loss_line(struct viewer *viewer, const char *what, uint64_t count, int64_t begin,
+		    int64_t end)
+{
+	struct loss loss = { .what = what, .count = count, .is_counted = true, .has_times = true,
+			     .begin = begin, .end = end };
+
+	(viewer->json ? add_json : add_text)(viewer, &loss);
+}
+
 static void print_loss(struct viewer *viewer, struct loss *loss, const bt_clock_snapshot *begin,
 		       const bt_clock_snapshot *end)
 {

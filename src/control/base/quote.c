@@ -104,6 +104,15 @@ static size_t escape_json(struct strbuf *buf, const unsigned char *bytes, size_t
 	return utf8 ? utf8 : 1;
 }
 
+/* One or two characters: a call of strchr per byte would take most of the time. */
+static bool is_special(const char *special, unsigned char c)
+{
+	for (; *special; special++)
+		if ((unsigned char)*special == c)
+			return true;
+	return false;
+}
+
 /* `special`: characters that are escaped though they are printable. */
 static void escape(struct strbuf *buf, const char *text, size_t length, const char *special,
 		   size_t (*add)(struct strbuf *, const unsigned char *, size_t))
@@ -112,7 +121,7 @@ static void escape(struct strbuf *buf, const char *text, size_t length, const ch
 	const unsigned char *plain = bytes; /* start of the bytes not added yet */
 
 	while (bytes < end) {
-		if (*bytes >= ' ' && *bytes < 0x7f && !strchr(special, *bytes)) {
+		if (*bytes >= ' ' && *bytes < 0x7f && !is_special(special, *bytes)) {
 			bytes++;
 			continue;
 		}

@@ -9,6 +9,8 @@
 
 static bool strbuf_reserve(struct strbuf *buf, size_t more)
 {
+	if (!buf->failed && buf->room - buf->length > more && buf->room)
+		return true; /* as a rule */
 	if (!buf->failed &&
 	    !vec_grow((void **)&buf->text, &buf->room, buf->length, more + 1, sizeof(char)))
 		buf->failed = true;

@@ -1,0 +1,166 @@
+/*
+ * view_filter_own.c - fields of our own reader's events, for filters.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/ctf/read/trace_merge.h"
+#include "view_filter.h"
+
+#define WORD_MAX 128
+
+/* $tid and others: members of a packet's context. */
+static const struct {
+	const char *name;
+	size_t offset;
+} context[] = {
+	{ "$tid", offsetof(struct metadata_packet, tid) },
+	{ "$pid", offsetof(struct metadata_packet, pid) },
+	{ "$vtid", offsetof(struct metadata_packet, vtid) },
+	{ "$vpid", offsetof(struct metadata_packet, vpid) },
+};
+
+static bool find_context(const struct metadata_packet *head, const char *name,
+			 struct filter_value *ret_value)
+{
+	for (size_t i = 0; i < sizeof(context) / sizeof(context[0]); i++) {
+		if (strcmp(context[i].name, name) != 0)
+			continue;
+		*ret_value = (struct filter_value){ .kind = FILTER_UNSIGNED };
+		memcpy(&ret_value->number, (const char *)head + context[i].offset,
+		       sizeof(head->tid));
+		return true;
+	}
+	return false;
+}
+
+/* A field, or one element of an array. */
+struct found {
+	struct layout_place place;
+	bool is_element;
+};
+
+static bool find_member(struct layout_walk walk, const char *name, struct found *ret_found)
+{
+	while (layout_walk_next(&walk, &ret_found->place)) {
+		if (strcmp(ret_found->place.field->name, name) != 0)
+			continue;
+		ret_found->is_element = false;
+		return true;
+	}
+	return false;
+}
+
+static bool is_array(const struct found *found)
+{
+	return found->place.field->array != LAYOUT_ONE && !found->is_element;
+}
+
+static bool find_element(const uint8_t *event, uint64_t index, struct found *found)
+{
+	if (!is_array(found) || index >= found->place.count)
+		return false;
+	for (uint64_t i = 0; i < index; i++)
+		found->place.bytes = layout_skip(found->place.field, event, found->place.bytes);
+	found->is_element = true;
+	return true;
+}
+
+static bool find_field(const struct packet_cursor *cursor, const char *path, struct found *found)
+{
+	for (bool first = true; *path; first = false) {
+		size_t length = strcspn(path, ".[");
+		char name[WORD_MAX];
+
+		if (path[0] == '[') {
+			char *end;
+			uint64_t index = strtoull(path + 1, &end, 0);
+
+			if (first || !find_element(cursor->event, index, found))
+				return false;
+			path = *end == ']' ? end + 1 : end;
+			path += *path == '.';
+			continue;
+		}
+		if (length >= sizeof(name))
+			return false;
+		memcpy(name, path, length);
+		name[length] = '\0';
+		path += length;
+		path += *path == '.';
+		if (!first && (is_array(found) || found->place.field->kind != LAYOUT_STRUCT))
+			return false;
+		if (!find_member(first ? layout_walk_event(cursor->type, cursor->event) :
+					 layout_walk_members(found->place.field, cursor->event,
+							     found->place.bytes),
+				 name, found))
+			return false;
+	}
+	return true;
+}
+
+static bool find_value(const void *event, const char *path, struct filter_value *ret_value)
+{
+	const struct packet_cursor *cursor = event;
+	struct found found = { 0 };
+
+	if (path[0] == '$')
+		return find_context(&cursor->head, path, ret_value);
+	if (!*path || !find_field(cursor, path, &found) || is_array(&found) ||
+	    found.place.field->kind == LAYOUT_STRUCT)
+		return false;
+	const struct layout_field *field = found.place.field;
+	*ret_value = (struct filter_value){
+		.kind = field->kind == LAYOUT_STRING ? FILTER_TEXT :
+			field->kind == LAYOUT_FLOAT  ? (field->size == 4 ? FILTER_SINGLE :
+									  FILTER_DOUBLE) :
+			field->is_signed	     ? FILTER_SIGNED :
+						       FILTER_UNSIGNED,
+		.number = layout_number(field, found.place.bytes),
+		.text = field->kind == LAYOUT_STRING ? (const char *)found.place.bytes : NULL,
+	};
+	return true;
+}
+
+static bool find_label(const void *event, const char *name, int64_t *ret_value)
+{
+	const struct layout_fields *fields = &((const struct packet_cursor *)event)->type->fields;
+
+	for (size_t i = 0; i < fields->count; i++) {
+		const struct layout_field *field = &fields->items[i];
+
+		for (size_t j = 0; field->array == LAYOUT_ONE && j < field->labels.count; j++) {
+			if (strcmp(field->labels.items[j].name, name) != 0)
+				continue;
+			*ret_value = field->labels.items[j].value;
+			return true;
+		}
+	}
+	return false;
+}
+
+static const char *event_name(const void *event)
+{
+	return ((const struct packet_cursor *)event)->type->name;
+}
+
+static const char *field_name(const void *event, size_t index)
+{
+	const struct layout_fields *fields = &((const struct packet_cursor *)event)->type->fields;
+
+	return index < fields->count ? fields->items[index].name : NULL;
+}
+
+static const void *event_class(const void *event)
+{
+	return ((const struct packet_cursor *)event)->type;
+}
+
+const struct filter_source view_filter_own = {
+	.find = find_value,
+	.find_label = find_label,
+	.name = event_name,
+	.field = field_name,
+	.class = event_class,
+};

@@ -1,0 +1,83 @@
+#include "view_own.h"
+
+#include <string.h>
+
+#include "control/base/cleanup.h"
+
+void view_own_close(struct own_traces *traces)
+{
+	for (size_t i = 0; i < traces->inputs.count; i++)
+		trace_input_free(traces->inputs.items[i]);
+	vec_free(&traces->inputs);
+	view_traces_free(&traces->found);
+}
+
+/* Two copies of one trace: libbabeltrace2 knows an order for their events. */
+static bool has_copies(const struct own_traces *traces)
+{
+	for (size_t i = 0; i < traces->inputs.count; i++)
+		for (size_t j = 0; j < i; j++)
+			if (!memcmp(traces->inputs.items[i]->layout.uuid,
+				    traces->inputs.items[j]->layout.uuid, 16))
+				return true;
+	return false;
+}
+
+struct error *view_own_open(const char *path, struct view_reader *reader,
+			    struct own_traces *ret_traces)
+{
+	_cleanup_(view_own_close) struct own_traces traces = { 0 };
+	struct error *error = view_traces_find(path, &traces.found);
+
+	if (!error)
+		error = view_reader_begin(reader, traces.found.size, traces.found.metadata);
+	if (error)
+		return error;
+	for (size_t i = 0; i < traces.found.paths.count; i++) {
+		struct trace_input *input;
+		_cleanup_error_ struct error *why =
+			trace_input_open(traces.found.paths.items[i], &input);
+
+		if (why)
+			return error_new(ERROR_REFUSED, "%s", error_text(why));
+		if (!vec_push(&traces.inputs, input)) {
+			trace_input_free(input);
+			return error_new(ERROR_FAILED, "out of memory");
+		}
+	}
+	if (has_copies(&traces))
+		return error_new(ERROR_REFUSED, "%s: there are two copies of one trace", path);
+	*ret_traces = traces;
+	traces = (struct own_traces){ 0 };
+	return NULL;
+}
+
+static void print_all(struct viewer *viewer, struct trace_merge *merge)
+{
+	for (struct trace_stream *stream; (stream = trace_merge_next(merge));) {
+		if (stream->item == CURSOR_DAMAGED) {
+			viewer->is_damaged = true;
+			return;
+		}
+		view_own_line(viewer, stream);
+		if (viewer->text.length >= VIEW_READER_KEPT_MAX)
+			viewer->write_error = view_reader_flush(viewer->reader, &viewer->text);
+		view_reader_note(viewer->reader, stream->item == CURSOR_EVENT, &viewer->text);
+		if (viewer->write_error)
+			return;
+	}
+}
+
+struct error *view_own_run(const char *path, struct viewer *viewer)
+{
+	_cleanup_(view_own_close) struct own_traces traces = { 0 };
+	_cleanup_(trace_merge_free) struct trace_merge merge = { 0 };
+	struct error *error = view_own_open(path, viewer->reader, &traces);
+
+	if (!error)
+		error = trace_merge_begin(&merge, traces.inputs.items, traces.inputs.count);
+	if (error)
+		return error;
+	print_all(viewer, &merge);
+	return viewer->is_damaged ? view_reader_damaged(viewer->reader, path, "stumbled") : NULL;
+}

@@ -1,0 +1,40 @@
+/*
+ * view_own.h - traces of our own, by our own reader (control/ctf/read).
+ *
+ * view_own.c reads the traces and gives each event, in the order of time, to a function;
+ * view_own_line.c prints an event as view_line.c prints one of libbabeltrace2's, byte for byte.
+ */
+#ifndef DYNTRACE_VIEW_OWN_H
+#define DYNTRACE_VIEW_OWN_H
+
+#include "control/ctf/read/trace_merge.h"
+#include "view.h"
+#include "view_traces.h"
+
+/* Traces that were opened. */
+struct own_traces {
+	struct traces found;
+	VEC(struct trace_input *) inputs;
+};
+
+/* Finds the traces, gives up all rights, and opens them. ERROR_REFUSED: one of them isn't ours, or
+ * isn't whole. */
+struct error *view_own_open(const char *path, struct view_reader *reader,
+			    struct own_traces *ret_traces);
+void view_own_close(struct own_traces *traces);
+
+/* Prints all events. */
+struct error *view_own_run(const char *path, struct viewer *viewer);
+
+/* Appends the line of an event or a loss. */
+void view_own_line(struct viewer *viewer, struct trace_stream *stream);
+/* Appends the value of a field, all its elements. `event` is the event's first byte. */
+void view_own_value(struct viewer *viewer, const struct layout_place *place, const uint8_t *event);
+/* Appends the event's fields, separated by commas; false: there are none. */
+bool view_own_fields(struct viewer *viewer, const struct layout_event *type, const uint8_t *event);
+/* Is it a field without information? */
+bool view_own_is_silent(const struct layout_place *place);
+/* Names of functions for backtraces: reads the modules of the trace anew if it is another one. */
+void view_own_modules(struct viewer *viewer, const struct trace_layout *layout);
+
+#endif
