@@ -31,7 +31,7 @@ def test_classes(dyntrace, scratch, compiler, flags, version):
 
 def test_overloads_are_listed(dyntrace, scratch):
     path = compile_program(scratch, "classes.cc", "-O1", "-std=c++17", compiler="g++")
-    message = dyntrace.fails("trace", "--function", "ns::f", "--", path, status=125)
+    message = dyntrace("trace", "--function", "ns::f", "--", path, status=125).stderr
     assert "'ns::f': 2 functions have this name" in message and "'ns::f(int)'" in message and "'ns::f(double)'" in message
     mangled = dyntrace.trace("--function", "_ZN2ns1fEi", "--", path)[1]
     assert [event.fields for event in mangled.events] == [{"x": 3}]

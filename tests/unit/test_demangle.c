@@ -160,6 +160,11 @@ static void test_what_was_typed(void **state)
 	assert_true(demangle_fits("ns::f(int)", "ns::f", false));
 	assert_true(demangle_fits("ns::tmpl<int>(int)", "ns::tmpl", false));
 	assert_false(demangle_fits("ns::f(int)", "ns::f(double)", false));
+	assert_true(demangle_fits("Box<std::pair<int, int> >::push(int)", "Box::push", false));
+	assert_true(demangle_fits("int A<1>::B<2>::f<3>(int)", "A::B::f", false));
+	assert_true(demangle_fits("int A<1>::f(int)", "int A<1>::f(int)", false));
+	assert_true(demangle_fits("Box<int>::operator<(int)", "Box::operator<", false));
+	assert_false(demangle_fits("Box<int>::push(int)", "Box<long>::push", false));
 }
 
 static void test_short_names(void **state)
@@ -173,6 +178,7 @@ static void test_short_names(void **state)
 		{ "(anonymous namespace)::f(int)", "(anonymous namespace)::f" },
 		{ "f()::{lambda(int)#1}::operator()(int) const", NULL }, /* isn't f */
 		{ "f(int) [clone .cold]", NULL },
+		{ "ns::f(int) const.isra.0.cold", "ns::f.isra.0.cold" },
 		{ "plain", NULL },
 		{ "guard variable for f()::x", NULL },
 	};

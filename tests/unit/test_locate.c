@@ -433,8 +433,8 @@ static void test_ambiguous(void **state)
 
 	assert_int_not_equal(a, b);
 	assert_fails("twin", true,
-		     "'twin': 2 functions have this name (give an address: 0x%" PRIx64
-		     "@program, 0x%" PRIx64 "@program)",
+		     "'twin': 2 functions have this name; give one of:\n  1. 0x%" PRIx64
+		     "@program\n  2. 0x%" PRIx64 "@program",
 		     a, b);
 	struct places places = find_places("twi?", true);
 	assert_int_equal(places.count, 2);

@@ -5,11 +5,13 @@
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "control/base/cleanup.h"
 #include "control/base/strbuf.h"
+#include "clone_name.h"
 
 #define HASH_LENGTH 19 /* "::h" and 16 digits */
 
@@ -168,14 +170,24 @@ static const char *behind_parameters(const char *parameters)
 	return NULL;
 }
 
+const char *demangle_without_result(const char *readable)
+{
+	return readable + name_start(readable, name_length(readable));
+}
+
 char *demangle_short(const char *readable)
 {
 	size_t length = name_length(readable), start = name_start(readable, length);
 	const char *rest = behind_parameters(readable + length);
+	char *name;
 
-	if (!rest || (*rest && strcmp(rest, " const") != 0))
+	if (!rest)
 		return NULL;
-	return strndup(readable + start, length - start);
+	rest += strncmp(rest, " const", 6) == 0 ? 6 : 0;
+	if (*rest && (*rest != '.' || clone_name_length(readable) != (size_t)(rest - readable)))
+		return NULL;
+	return asprintf(&name, "%.*s%s", (int)(length - start), readable + start, rest) < 0 ? NULL :
+											     name;
 }
 
 /* A copy without spaces; with cut_template, also without template arguments at the end. */
@@ -212,6 +224,45 @@ static char *squeeze(const char *text, size_t length, bool cut_template)
 	return copy;
 }
 
+/* Removes all template arguments: "Box<int>::push" to "Box::push". Those of operators stay. */
+static void cut_templates(char *text)
+{
+	size_t used = 0;
+	int depth = 0;
+
+	for (size_t i = 0; text[i]; i++) {
+		if (!depth && strncmp(text + i, "operator", 8) == 0) {
+			memmove(text + used, text + i, strlen(text + i) + 1);
+			return;
+		}
+		if (text[i] == '<') {
+			if (!depth++ && used > 2 && text[used - 1] == ':' && text[i + 1] != '>')
+				used -= 2; /* Rust: f::<T> */
+		} else if (text[i] == '>' && depth) {
+			depth--;
+		} else if (!depth) {
+			text[used++] = text[i];
+		}
+	}
+	text[used] = '\0';
+}
+
+/* Is it the name without any template arguments? */
+static bool same_without_templates(const char *text, size_t length, const char *wanted,
+				   bool is_glob)
+{
+	const char *sign = strstr(wanted, "operator"), *less = strchr(wanted, '<');
+	bool has_templates = less && (!sign || less < sign);
+	_cleanup_free_ char *copy = has_templates || !memchr(text, '<', length) ?
+					    NULL :
+					    squeeze(text, length, false);
+
+	if (!copy)
+		return false;
+	cut_templates(copy);
+	return is_glob ? fnmatch(wanted, copy, 0) == 0 : strcmp(wanted, copy) == 0;
+}
+
 static bool same(const char *text, size_t length, bool cut_template, const char *wanted,
 		 bool is_glob)
 {
@@ -229,8 +280,10 @@ bool demangle_fits(const char *readable, const char *wanted, bool is_glob)
 	if (!tight)
 		return false;
 	return same(name, strlen(name), false, tight, is_glob) ||
+	       (start && same(readable, strlen(readable), false, tight, is_glob)) ||
 	       same(name, length - start, false, tight, is_glob) ||
-	       same(name, length - start, true, tight, is_glob);
+	       same(name, length - start, true, tight, is_glob) ||
+	       same_without_templates(name, length - start, tight, is_glob);
 }
 
 bool demangle_may_fit(const char *mangled, const char *wanted)

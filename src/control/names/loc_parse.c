@@ -102,6 +102,18 @@ static struct error *split_module(const char *text, char *body, char **ret_modul
 	return *ret_module ? NULL : error_errno(ENOMEM, "'%s'", text);
 }
 
+/* Is it a glob? The brackets of "f() [clone .cold]", "f[abi:cxx11]" and "operator[]" are part of a
+ * name. */
+static bool is_pattern(const char *symbol)
+{
+	for (const char *at = strpbrk(symbol, "*?["); at; at = strpbrk(at + 1, "*?[")) {
+		if (strncmp(at, "[clone ", 7) != 0 && strncmp(at, "[abi:", 5) != 0 &&
+		    strncmp(at, "[]", 2) != 0)
+			return true;
+	}
+	return false;
+}
+
 /* Takes `body`, the text without its module. */
 static struct error *parse_body(const char *text, char *body, struct location *location)
 {
@@ -137,7 +149,7 @@ static struct error *parse_body(const char *text, char *body, struct location *l
 	error = split_offset(text, symbol, &location->number);
 	if (error)
 		return error;
-	location->is_glob = strpbrk(symbol, "*?[") != NULL;
+	location->is_glob = is_pattern(symbol);
 	if (location->is_glob && location->number)
 		return error_new(ERROR_USAGE, "'%s': a pattern can't have an offset", text);
 	location->symbol = take_ptr(&symbol);

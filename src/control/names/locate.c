@@ -1,6 +1,5 @@
 /* locate.c - addresses, names and globs to places; the other kinds of LOC are in locate_*.c. */
 #include <errno.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include "control/base/cleanup.h"
 #include "demangle.h"
 #include "locate_state.h"
+#include "name_fit.h"
 #include "spell.h"
 #include "control/elf/symtab_state.h"
 
@@ -145,6 +145,17 @@ static struct error *locate_address(struct search *search, struct module *module
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
+struct error *locate_ambiguous(const struct search *search, size_t count, const struct strbuf *list)
+{
+	_cleanup_(strbuf_free) struct strbuf text = { 0 };
+
+	quote_format(&text, "'%s': %zu functions have this name; give one of:",
+		     search->location->symbol, count);
+	strbuf_add(&text, list->text, list->length);
+	return text.failed || list->failed ? out_of_memory(search) :
+					     error_repeat(ERROR_FAILED, text.text);
+}
+
 static struct error *is_ambiguous(const struct search *search, const struct module *module,
 				  const struct symtab *symtab, const struct symbol *symbol)
 {
@@ -156,13 +167,12 @@ static struct error *is_ambiguous(const struct search *search, const struct modu
 		if (s->kind != SYMBOL_FUNCTION)
 			continue;
 		if (count++ < CANDIDATES_MAX)
-			strbuf_printf(&list, "%s0x%" PRIx64 "@%s", count > 1 ? ", " : "",
-				      s->address, locate_module_name(search, module));
+			quote_format(&list, "\n  %zu. 0x%" PRIx64 "@%s", count, s->address,
+				     locate_module_name(search, module));
 	}
 	if (count > CANDIDATES_MAX)
-		strbuf_printf(&list, ", ...");
-	return error_new(ERROR_FAILED, "'%s': %zu functions have this name (give an address: %s)",
-			 symbol->name, count, list.text ? list.text : "");
+		quote_format(&list, "\n  ... and %zu more", count - CANDIDATES_MAX);
+	return locate_ambiguous(search, count, &list);
 }
 
 /* Do several functions have this name, none of which goes first? */
@@ -201,7 +211,8 @@ static struct error *locate_symbol(struct search *search, struct module *module,
 	error = locate_add(search, module, symbol, address, name_with_offset(symbol->name, offset));
 	if (error || offset || !search->want_function)
 		return error;
-	return locate_inlined(search, module, symbol);
+	error = locate_clones(search, module, symtab, symbol);
+	return error ? error : locate_inlined(search, module, symbol);
 }
 
 static struct error *not_found(const struct search *search, const struct module *only)
@@ -277,23 +288,11 @@ static struct error *locate_name(struct search *search, struct module *only)
 		return error;
 	if (data)
 		return locate_symbol(search, data_module, data_module->symtab, data);
-	return not_found(search, only);
+	error = locate_only_cold(search);
+	return error ? error : not_found(search, only);
 }
 
 /* ---- globs ----------------------------------------------------------------------------------- */
-
-/* The name by which the glob fits the symbol: as a programmer writes it, or mangled if the glob is;
- * NULL: it doesn't fit. */
-static char *name_that_fits(const struct symbol *symbol, const char *pattern)
-{
-	char *readable = demangle_is_mangled(pattern) ? NULL : demangle(symbol->name);
-	bool fits = fnmatch(pattern, symbol->name, 0) == 0;
-
-	if (readable && (fits || demangle_fits(readable, pattern, true)))
-		return readable;
-	free(readable);
-	return fits ? strdup(symbol->name) : NULL;
-}
 
 /* The best match among the symbols at the address of symbol *at; moves *at past them. */
 static const struct symbol *best_match(const struct symtab *symtab, const char *pattern, size_t *at,
@@ -309,7 +308,7 @@ static const struct symbol *best_match(const struct symtab *symtab, const char *
 
 		if (symbol->kind != SYMBOL_FUNCTION || (best && !symbol_is_better(symbol, best)))
 			continue;
-		name = name_that_fits(symbol, pattern);
+		name = name_fit_glob(symbol->name, pattern);
 		if (!name)
 			continue;
 		free(*ret_name);
@@ -376,9 +375,9 @@ static struct error *locate_glob(struct search *search, struct module *module)
 		if (error)
 			return error;
 	}
-	shorten_names(&search->places);
 	if (!error)
 		error = locate_unnamed_glob(search, module);
+	shorten_names(&search->places);
 	if (error || search->places.count)
 		return error;
 	return error_new(ERROR_FAILED, "no function of %s matches '%s'",
@@ -398,6 +397,13 @@ static struct error *locate_in(struct search *search, struct module *module)
 		return locate_line(search, module);
 	if (!location->symbol)
 		return locate_address(search, module);
+	/* f(int*) and f(int) [clone .cold] look like globs but are names, pasted from a list */
+	if (location->is_glob && strchr(location->symbol, '(')) {
+		struct error *error = locate_readable(search, module);
+
+		if (error || search->places.count)
+			return error;
+	}
 	if (location->is_glob)
 		return locate_glob(search, module ? module : search->modules->items[0]);
 	return locate_name(search, module);
@@ -407,8 +413,10 @@ static struct error *locate_in(struct search *search, struct module *module)
  * inlined copies searched, per module. */
 static struct error *locate_more(struct search *search, struct module *module)
 {
-	struct search more = { search->proc, search->modules, search->location,
-			       search->want_function, { 0 } };
+	struct search more = { .proc = search->proc,
+			       .modules = search->modules,
+			       .location = search->location,
+			       .want_function = search->want_function };
 	struct error *error = locate_in(&more, module);
 
 	for (size_t i = 0; i < more.places.count && !error; i++) {
@@ -475,7 +483,10 @@ static struct error *locate_copies(struct search *search)
 struct error *locate(struct proc *proc, struct modules *modules, const struct location *location,
 		     bool want_function, struct places *ret_places)
 {
-	struct search search = { proc, modules, location, want_function, { 0 } };
+	struct search search = { .proc = proc,
+				 .modules = modules,
+				 .location = location,
+				 .want_function = want_function };
 	struct error *error = NULL;
 
 	if (modules->count == 0)

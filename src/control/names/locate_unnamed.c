@@ -7,8 +7,10 @@
 
 #include "shared/sorted.h"
 #include "control/base/cleanup.h"
+#include "control/elf/frame_rule.h"
 #include "control/modules/unnamed_functions.h"
 #include "locate_state.h"
+#include "name_fit.h"
 
 static const struct symbol *find_named(const struct unnamed_functions *unnamed, const char *name)
 {
@@ -32,6 +34,12 @@ struct error *locate_unnamed(struct search *search, struct module *only)
 		const struct symbol *symbol =
 			unnamed ? find_named(unnamed, search->location->symbol) : NULL;
 
+		if (!symbol && unnamed) {
+			struct error *wrong = locate_readable_unnamed(search, module, unnamed);
+
+			if (wrong || search->places.count)
+				return wrong;
+		}
 		if (!symbol)
 			continue;
 		if (offset && search->want_function)
@@ -58,9 +66,29 @@ static int compare_places(const void *a, const void *b)
 	return (x->address.v > y->address.v) - (x->address.v < y->address.v);
 }
 
+static void rules_closep(struct frame_rules **rules)
+{
+	if (*rules)
+		frame_rules_close(*rules);
+}
+
+/* Is the function without a name a piece of another (clone_name.h)? Compilers give pieces unwind
+ * tables of their own, which begin in the middle of a frame. Globs that say fn_ fit them. */
+static bool is_piece(const struct module *module, struct frame_rules **rules,
+		     const struct symbol *symbol, const char *pattern)
+{
+	if (symbol->source != SOURCE_EH_FRAME || strstr(pattern, "fn_") ||
+	    symbol->address == symtab_entry(module->symtab))
+		return false;
+	if (!*rules)
+		*rules = frame_rules_open(module->symtab);
+	return *rules && frame_rule_at(*rules, symbol->address) == FRAME_OTHER;
+}
+
 /* Places so far are sorted by address. */
 struct error *locate_unnamed_glob(struct search *search, struct module *module)
 {
+	_cleanup_(rules_closep) struct frame_rules *rules = NULL;
 	const struct unnamed_functions *unnamed = NULL;
 	struct places found = { 0 };
 	struct error *error = module_unnamed_functions(search->proc, module, &unnamed);
@@ -70,17 +98,25 @@ struct error *locate_unnamed_glob(struct search *search, struct module *module)
 		struct place place = { .module = module, .symbol = symbol,
 				       .address = taddr_of(symbol->address + module->bias.v) };
 
-		if (!unnamed_functions_fits(symbol, search->location->symbol) ||
-		    is_taken(&search->places, place.address.v))
+		if (is_taken(&search->places, place.address.v) ||
+		    (symbol->source == SOURCE_PLT && !strstr(search->location->symbol, "@plt")) ||
+		    !(place.name = name_fit_glob(symbol->name, search->location->symbol)))
 			continue;
+		if (is_piece(module, &rules, symbol, search->location->symbol)) {
+			free(place.name);
+			continue;
+		}
 		if (found.count && vec_last(&found)->address.v == place.address.v) {
-			if (!symbol_is_better(symbol, vec_last(&found)->symbol))
+			if (!symbol_is_better(symbol, vec_last(&found)->symbol)) {
+				free(place.name);
 				continue;
+			}
 			free(found.items[--found.count].name);
 		}
-		place.name = strdup(symbol->name);
-		if (!place.name || !vec_push(&found, place))
+		if (!vec_push(&found, place)) {
+			free(place.name);
 			error = error_new(ERROR_FAILED, "out of memory");
+		}
 	}
 	for (size_t i = 0; i < found.count && !error; i++) {
 		if (vec_push(&search->places, found.items[i]))
