@@ -1,6 +1,7 @@
 /* Reading processes' state, and refusing processes that can't be traced. */
 #include "target.h"
 
+#include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -94,6 +95,32 @@ static void filter(void)
 	prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
+/* Root without this capability can't read filters. */
+static void set_administrator(bool is)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct sets[2];
+	uint32_t bit = 1u << CAP_SYS_ADMIN;
+
+	assert_int_equal(syscall(SYS_capget, &head, sets), 0);
+	sets[0].effective = is ? sets[0].effective | (bit & sets[0].permitted) :
+				 sets[0].effective & ~bit;
+	assert_int_equal(syscall(SYS_capset, &head, sets), 0);
+}
+
+static void test_filter_is_judged_later(void **state)
+{
+	struct proc *proc = NULL;
+	pid_t pid = start(filter);
+
+	if (geteuid() == 0) {
+		assert_null(proc_open(pid, &proc));
+		assert_true(proc->filtered);
+		proc_close(proc);
+	}
+	end(pid);
+}
+
 static void test_refusals(void **state)
 {
 	char text[128];
@@ -107,7 +134,9 @@ static void test_refusals(void **state)
 	expect_refusal(pid, ERROR_FAILED, text);
 	end(pid);
 	pid = start(filter);
+	set_administrator(false);
 	expect_refusal(pid, ERROR_FAILED, "seccomp filter");
+	set_administrator(true);
 	end(pid);
 	pid = start(nothing);
 	kill(pid, SIGKILL);
@@ -335,6 +364,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refusals),     cmocka_unit_test(test_strict_seccomp),
+		cmocka_unit_test(test_filter_is_judged_later),
 		cmocka_unit_test(test_not_permitted), cmocka_unit_test(test_thread_is_no_process),
 		cmocka_unit_test(test_identity),     cmocka_unit_test(test_alive_among_signals),
 		cmocka_unit_test(test_find),

@@ -299,6 +299,7 @@ static struct error *start_child(struct launch *launch, struct start *start)
 	    (err = proc_open_plain(launch->pid, &launch->proc)))
 		return err;
 	launch->proc->held_tid = launch->pid;
+	launch->proc->inherits = true;
 	return NULL;
 }
 

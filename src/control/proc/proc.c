@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/fence/filters.h"
 #include "proc_guise.h"
 #include "unreleased.h"
 #include "proc_status.h"
@@ -244,7 +245,28 @@ static struct error *check_word_size(const struct proc *proc)
 			 proc->pid, proc->comm);
 }
 
-static struct error *check_thread(const struct proc *proc, pid_t tid)
+static struct error *check_seccomp(struct proc *proc, int mode)
+{
+	if (mode == 1)
+		return error_new(
+			ERROR_FAILED,
+			"process %d (%s) restricts its own system calls (seccomp strict mode), so a "
+			"probe's calls could kill it: run it without seccomp to trace it",
+			proc->pid, proc->comm);
+	if (mode != 2)
+		return NULL;
+	proc->filtered = true;
+	if (filters_may_read())
+		return NULL;
+	return error_new(
+		ERROR_FAILED,
+		"process %d (%s) restricts its own system calls (seccomp filter), and only root, "
+		"outside of containers and without a filter, can read what it allows: run 'dyntrace "
+		"trace' as root, or the process without the filter",
+		proc->pid, proc->comm);
+}
+
+static struct error *check_thread(struct proc *proc, pid_t tid)
 {
 	struct thread_status status;
 	_cleanup_error_ struct error *gone = proc_status_read(proc->pid, tid, &status);
@@ -261,13 +283,7 @@ static struct error *check_thread(const struct proc *proc, pid_t tid)
 			"process %d (%s) is already traced by pid %d (%s): end that one first",
 			proc->pid, proc->comm, status.tracer, tracer.comm);
 	}
-	if (status.seccomp == 1 || status.seccomp == 2)
-		return error_new(
-			ERROR_FAILED,
-			"process %d (%s) restricts its own system calls (seccomp %s), so a probe's "
-			"calls could kill it: run it without seccomp to trace it",
-			proc->pid, proc->comm, status.seccomp == 1 ? "strict mode" : "filter");
-	return NULL;
+	return check_seccomp(proc, status.seccomp);
 }
 
 struct error *proc_open(pid_t pid, struct proc **ret_proc)

@@ -28,6 +28,8 @@ struct proc {
 	char *exe; /* target of the link /proc/PID/exe; "" if unreadable */
 
 	pid_t poke_tid; /* held thread for mem_write's fallback; 0: none */
+	bool inherits; /* begun by a command of ours: seccomp filters that we have, too, are ours */
+	bool filtered; /* a thread had a seccomp filter when it was opened (H26) */
 	bool names_no_files; /* files that its memory names aren't opened: we have more rights */
 	bool own_child; /* a child of this process: another part of it waits for the child's end */
 	bool reaped; /* waitpid reported its end while it was held, with reaped_status */
@@ -41,7 +43,8 @@ struct proc {
 /*
  * Opens a process to trace it. Refuses, each time with one line that says what to do: no such
  * process, not permitted, kernel thread, zombie (a zombie leader with live threads is fine),
- * 32-bit, another tracer attached (its pid and name), seccomp strict mode or a filter (H26).
+ * 32-bit, another tracer attached (its pid and name), seccomp strict mode, or a filter that we may
+ * not read (H26). What a filter says to our calls shows in a stop (fence.h).
  */
 struct error *proc_open(pid_t pid, struct proc **ret_proc);
 /* The same without the refusals, for read-only use (list-symbols) and for our own children. */

@@ -126,6 +126,7 @@ struct thread_status proc_status_parse(const char *text)
 		.uid = (uid_t)field(text, "\nUid:", 10, false),
 		.acting_uid = (uid_t)field(text, "\nUid:", 10, true),
 		.seccomp = (int)field(text, "\nSeccomp:", 10, false),
+		.filters = (int)field(text, "\nSeccomp_filters:", 10, false),
 		.locked = field(text, "\nVmLck:", 10, false) != 0,
 		.pending =
 			field(text, "\nSigPnd:", 16, false) | field(text, "\nShdPnd:", 16, false),

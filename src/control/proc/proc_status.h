@@ -31,6 +31,7 @@ struct thread_status {
 	uid_t uid; /* real */
 	uid_t acting_uid; /* for files: the effective one, unless the thread chose another */
 	int seccomp; /* 0 off, 1 strict, 2 filter */
+	int filters; /* number of its seccomp filters; 0 before Linux 5.9 */
 	bool locked; /* VmLck > 0 */
 	uint64_t pending; /* signals, this thread's and the process's: bit n - 1 is signal n */
 	uint64_t blocked;

@@ -30,8 +30,10 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/fence/fence.h"
 #include "control/proc/proc_status.h"
 #include "control/stop/fitness.h"
 #include "control/stop/sigframe.h"
@@ -49,6 +51,7 @@ struct remote {
 	size_t index;
 	struct syscall_gadgets gadgets;
 	uint64_t mask;
+	struct filters filters; /* of the thread */
 	bool entered; /* registers and mask are changed */
 	bool adrift; /* in a function that didn't return: the frame leads the thread back */
 	struct sigframe frame;
@@ -88,23 +91,15 @@ static struct error *choose(struct remote *remote, uint64_t *ret_top)
 			 stop->proc->pid);
 }
 
-/* ---- begin ----------------------------------------------------------------------------------- */
-
-/* Is a signal pending whose handler will run before the thread goes on? */
-static bool handler_pending(pid_t tid)
-{
-	struct thread_status status;
-	struct error *err = proc_status_read(tid, tid, &status);
-
-	error_free(err);
-	return !err && (status.pending & ~status.blocked & status.caught);
-}
+/* ---- frame ----------------------------------------------------------------------------------- */
 
 /* The registers that the frame leads back to. */
-static struct user_regs_struct way_back(struct remote *remote)
+static struct user_regs_struct way_back(struct remote *remote, const struct thread_status *status)
 {
 	const struct held *held = &remote->stop->threads.items[remote->index];
-	struct user_regs_struct regs = restart_context(&held->regs, handler_pending(held->tid));
+	/* a handler will run before the thread goes on */
+	bool handler = status->pending & ~status->blocked & status->caught;
+	struct user_regs_struct regs = restart_context(&held->regs, handler);
 	unsigned char before[RESTART_MOVE_LENGTH];
 
 	if (regs.rip == held->regs.rip || regs.rax != SYS_restart_syscall)
@@ -117,7 +112,8 @@ static struct user_regs_struct way_back(struct remote *remote)
 	return regs;
 }
 
-static struct error *build_frame(struct remote *remote, uint64_t top)
+static struct error *build_frame(struct remote *remote, uint64_t top,
+				 const struct thread_status *status)
 {
 	pid_t tid = remote_thread(remote);
 	struct sigframe_input input = { .top = top, .xstate = remote->xstate };
@@ -127,7 +123,7 @@ static struct error *build_frame(struct remote *remote, uint64_t top)
 		return ptrace_failed(remote, "read the vector registers");
 	if (ptrace(PTRACE_GETSIGMASK, tid, sizeof(remote->mask), &remote->mask))
 		return ptrace_failed(remote, "read the signal mask");
-	input.regs = way_back(remote);
+	input.regs = way_back(remote, status);
 	input.mask = remote->mask;
 	input.restorer = remote->gadgets.restorer.v;
 	input.xstate_size = remote->xstate_size;
@@ -151,6 +147,76 @@ static struct error *blame_end(const struct stop *stop, struct error *err)
 	return err;
 }
 
+/* ---- filters --------------------------------------------------------------------------------- */
+
+static struct error *refuse(const struct remote *remote, long number, uint32_t answer)
+{
+	char text[FILTERS_TEXT_SIZE];
+
+	return error_new(ERROR_REFUSED, "process %d (%s): its filter %s for %s",
+			 remote->stop->proc->pid, remote->stop->proc->comm,
+			 filters_text(answer, text), fence_call_name(number));
+}
+
+/* The `syscall` instruction's address, plus its length, is what a filter sees. */
+static struct error *check_call(const struct remote *remote, long number, const uint64_t args[6],
+				taddr from)
+{
+	struct bpf_call call = fence_call(number, args, from.v + 2);
+	uint32_t answer = filters_answer(&remote->filters, &call);
+
+	return filters_is_allowed(answer) ? NULL : refuse(remote, number, answer);
+}
+
+/* Goes home by rt_sigreturn if the controller is killed (H14): not where that kills. */
+static struct error *check_way_home(const struct remote *remote)
+{
+	static const uint64_t none[6];
+	struct bpf_call call = fence_call(SYS_rt_sigreturn, none, 0);
+
+	call.unknown = BPF_UNKNOWN_RIP;
+	for (unsigned i = 0; i < 6; i++)
+		call.unknown |= BPF_UNKNOWN_ARG(i);
+	uint32_t answer = filters_answer(&remote->filters, &call);
+	return filters_is_allowed(answer) ? NULL : refuse(remote, SYS_rt_sigreturn, answer);
+}
+
+/* A command that we started inherits our filters: they allow it what they allow us. */
+static bool has_our_filters(const struct proc *proc, const struct thread_status *theirs)
+{
+	struct thread_status ours;
+
+	if (!proc->inherits)
+		return false;
+	_cleanup_error_ struct error *err = proc_status_read(getpid(), getpid(), &ours);
+	return !err && ours.seccomp == theirs->seccomp && ours.filters == theirs->filters;
+}
+
+static struct error *read_filters(struct remote *remote, const struct thread_status *status)
+{
+	if (!status->seccomp || has_our_filters(remote->stop->proc, status))
+		return NULL;
+	if (status->seccomp != 2 ||
+	    filters_read(remote_thread(remote), &remote->filters) != FILTERS_READ)
+		return error_wrap(fence_unreadable(), "process %d (%s)", remote->stop->proc->pid,
+				  remote->stop->proc->comm);
+	return check_way_home(remote);
+}
+
+static void free_remote(struct remote *remote)
+{
+	if (remote)
+		filters_free(&remote->filters);
+	free(remote);
+}
+
+static void cleanup_remote(struct remote **remote)
+{
+	free_remote(*remote);
+}
+
+/* ---- begin ----------------------------------------------------------------------------------- */
+
 static struct error *join(struct remote *remote, struct remote **ret_remote)
 {
 	remote->borrowers++;
@@ -162,14 +228,17 @@ struct error *remote_begin(struct stop *stop, struct remote **ret_remote)
 {
 	if (stop->remote)
 		return join(stop->remote, ret_remote);
-	_cleanup_free_ struct remote *remote = calloc(1, sizeof(*remote));
+	_cleanup_(cleanup_remote) struct remote *remote = calloc(1, sizeof(*remote));
+	struct thread_status status = { 0 };
 	struct error *err;
 	uint64_t top = 0;
 
 	if (!remote)
 		return error_new(ERROR_FAILED, "out of memory");
 	remote->stop = stop;
-	if ((err = choose(remote, &top)) || (err = build_frame(remote, top)) ||
+	if ((err = choose(remote, &top)) ||
+	    (err = proc_status_read(stop->proc->pid, remote_thread(remote), &status)) ||
+	    (err = read_filters(remote, &status)) || (err = build_frame(remote, top, &status)) ||
 	    (err = mem_write(stop->proc, taddr_of(remote->frame.low), remote->frame.bytes,
 			     remote->frame.size)))
 		return blame_end(stop, err);
@@ -259,6 +328,8 @@ struct error *remote_call(struct remote *remote, long number, const uint64_t arg
 	struct error *err;
 
 	assert(remote->borrowers && !remote->adrift);
+	if (remote->filters.count && (err = check_call(remote, number, args, remote->gadgets.call)))
+		return err;
 	regs.rip = remote->gadgets.call.v;
 	regs.rsp = remote->frame.rsp;
 	regs.rax = (unsigned long long)number;
@@ -294,6 +365,11 @@ struct error *remote_function(struct remote *remote, taddr function, const uint6
 	struct user_regs_struct regs = remote->stop->threads.items[remote->index].regs;
 
 	assert(remote->borrowers == 1); /* set_adrift frees the remote of all borrowers */
+	if (remote->filters.count)
+		return error_new(ERROR_REFUSED,
+				 "process %d (%s): what a called function does may be against its "
+				 "filter of system calls (seccomp)",
+				 remote->stop->proc->pid, remote->stop->proc->comm);
 	if (!remote->gadgets.restorer.v || remote->frame.rsp % 16 != 8)
 		return error_new(ERROR_FAILED,
 				 "process %d has no code for a called function to return to",
@@ -351,7 +427,7 @@ static struct error *set_adrift(struct remote *remote)
 		err = ptrace_failed(remote, "let go");
 	held->state = HELD_GONE;
 	remote->stop->remote = NULL;
-	free(remote);
+	free_remote(remote);
 	return err;
 }
 
@@ -372,7 +448,7 @@ struct error *remote_end(struct remote *remote)
 		err = mem_write(remote->stop->proc, taddr_of(remote->frame.low), remote->stack,
 				remote->frame.size);
 	remote->stop->remote = NULL;
-	free(remote);
+	free_remote(remote);
 	return err;
 }
 

@@ -7,6 +7,11 @@
  *
  * Pairs nest: the outermost one borrows and gives back, the inner ones cost nothing.
  *
+ * (H26) Where the borrowed thread has seccomp filters, each call is made only if they allow it,
+ * with these very arguments. Otherwise it fails with ERROR_REFUSED, and the error says what the
+ * filter does ("its filter kills for munmap"). Filters that can't be read allow nothing, unless
+ * they are our own.
+ *
  * The thread runs on a frame that ends in rt_sigreturn (sigframe.h), so that the controller's death
  * at any moment does it no harm. Only a target without `syscall; ret` and restorer (a tiny static
  * program) runs without that frame.

@@ -286,6 +286,8 @@ static bool add_children(struct session *session, struct holders *holders,
 			unless_gone(session, NULL, proc_open_plain(pids.items[i], &child));
 		note_left(summary, pids.items[i], failed);
 		if (child)
+			child->inherits = session->proc->inherits;
+		if (child)
 			add_holder(session, holders, child, summary);
 		any |= child != NULL;
 	}

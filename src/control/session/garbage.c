@@ -280,6 +280,8 @@ static struct error *clear_child(struct session *session, pid_t pid, bool *ret_c
 	bool idle = false;
 	struct error *error = proc_open_plain(pid, &child);
 
+	if (!error)
+		child->inherits = session->proc->inherits;
 	if (!error && session_may_have_code(session, child)) {
 		error = garbage_restore(session, child, false, &idle);
 		*ret_clear = false;

@@ -13,6 +13,7 @@
 
 #include "control/proc/proc_guise.h"
 #include "control/exits/exits.h"
+#include "control/fence/fence.h"
 #include "control/session/own_probes/fronts.h"
 #include "control/session/own_probes/unwinding.h"
 #include "control/tracers/dispatch.h"
@@ -178,15 +179,54 @@ static struct error *check_guise(const struct session *session)
 	return error;
 }
 
+/* Can the filters of the target's threads be those that we have ourselves (remote.c)? */
+static bool may_be_ours(const struct session *session)
+{
+	return session->proc->inherits && !filters_may_read();
+}
+
+/* (H26) Asks the filters of all threads, before anything is changed, for every call that the agent
+ * or the controller will make. */
+static struct error *check_filters(const struct session *session, const struct stop *stop)
+{
+	unsigned needed = ~(session->parent ? 0u : FENCE_SHARE);
+	struct error *error = NULL;
+	struct fence fence;
+
+	if (may_be_ours(session))
+		return NULL;
+	fence_begin(&fence);
+	for (size_t i = 0; i < stop_thread_count(stop) && !error; i++)
+		error = fence_add_thread(&fence, stop_thread_tid(stop, i), session->proc->filtered);
+	if (error)
+		error = error_wrap(error, "process %d (%s)", session->proc->pid,
+				   session->proc->comm);
+	else if (session->proc->filtered && !fence.threads)
+		error = error_wrap(fence_unreadable(), "process %d (%s)", session->proc->pid,
+				   session->proc->comm);
+	if (!error && fence_closed(&fence) & needed) {
+		_cleanup_free_ char *what = fence_describe(&fence, needed);
+
+		error = error_new(ERROR_REFUSED,
+				  "process %d (%s) can't be traced: its filter %s (run it without "
+				  "this seccomp filter)",
+				  session->proc->pid, session->proc->comm,
+				  what ? what : "forbids a system call");
+	}
+	fence_end(&fence);
+	return error;
+}
+
 static struct error *map_memory(struct making *making, struct stop *stop)
 {
 	const struct mapping_wants *wants = making->wants;
 	struct session *session = making->session;
 	struct error *error = wants->agent ? check_guise(session) : NULL;
 
+	if (!error && wants->agent)
+		error = check_filters(session, stop);
 	if (!error)
 		error = remote_borrow(stop);
-
 	if (error)
 		return error;
 	if (wants->agent)

@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/fence/fence.h"
 #include "control/proc/unreleased.h"
 #include "control/proc/proc_status.h"
 #include "restart.h"
@@ -277,15 +278,40 @@ static bool is_syscall_at(pid_t tid, uint64_t at)
 	return false;
 }
 
+/* (S5) Would the kernel restart the call by restart_syscall, which a filter of the thread forbids?
+ * Runs in a signal handler, too. */
+static bool may_not_restart(pid_t tid, const struct user_regs_struct *regs)
+{
+	static const uint64_t none[6];
+
+	if (!restart_with_rest(regs))
+		return false;
+	struct bpf_call call = fence_call(SYS_restart_syscall, none, regs->rip);
+	for (unsigned i = 0; i < 6; i++)
+		call.unknown |= BPF_UNKNOWN_ARG(i);
+	return filters_forbid(tid, &call);
+}
+
+/* A call that was restarted before the filter came can't begin afresh: its arguments are lost. */
+static void rewind_regs(struct user_regs_struct *regs)
+{
+	restart_rewind(regs);
+	if (regs->rax != SYS_restart_syscall)
+		return;
+	regs->rip += 2;
+	regs->rax = (unsigned long long)-EINTR;
+}
+
 /* Rewinds at once, not at release: a controller killed in between then leaves no EINTR behind. */
 static void rewind_call(struct stop *stop, size_t index)
 {
 	struct held *held = &stop->threads.items[index];
 	struct user_regs_struct regs = held->regs;
 
-	if (!restart_by_hand(&regs) || !is_syscall_at(held->tid, regs.rip - 2))
+	if ((!restart_by_hand(&regs) && !may_not_restart(held->tid, &regs)) ||
+	    !is_syscall_at(held->tid, regs.rip - 2))
 		return;
-	restart_rewind(&regs);
+	rewind_regs(&regs);
 	struct error *err = held_set_regs(stop, index, &regs);
 	held->rewound = !err;
 	error_free(err);
@@ -319,10 +345,11 @@ static void rewind_late(pid_t tid)
 {
 	struct user_regs_struct regs;
 
-	if (ptrace(PTRACE_GETREGS, tid, 0, &regs) || !restart_by_hand(&regs) || has_signal(tid) ||
+	if (ptrace(PTRACE_GETREGS, tid, 0, &regs) ||
+	    (!restart_by_hand(&regs) && !may_not_restart(tid, &regs)) || has_signal(tid) ||
 	    !is_syscall_at(tid, regs.rip - 2))
 		return;
-	restart_rewind(&regs);
+	rewind_regs(&regs);
 	ptrace(PTRACE_SETREGS, tid, 0, &regs);
 }
 

@@ -10,6 +10,8 @@
  *      and S2 holds.
  * (S4) A stop of all threads holds as many as the kernel counts: /proc/PID/task may leave threads
  *      out.
+ * (S5) No thread is left to restart_syscall where a filter of its own forbids that call (H26): a
+ *      sleep that the stop interrupted begins afresh.
  */
 #ifndef DYNTRACE_HELD_H
 #define DYNTRACE_HELD_H

@@ -53,6 +53,11 @@ bool restart_by_kernel(const struct user_regs_struct *regs)
 				 result == -RESTART_NOHAND || result == -RESTART_BLOCK);
 }
 
+bool restart_with_rest(const struct user_regs_struct *regs)
+{
+	return in_call(regs) && (long)regs->rax == -RESTART_BLOCK;
+}
+
 bool restart_by_hand(const struct user_regs_struct *regs)
 {
 	if (!in_call(regs) || (long)regs->rax != -EINTR)

@@ -17,6 +17,9 @@
  * otherwise. */
 bool restart_by_kernel(const struct user_regs_struct *regs);
 
+/* The kernel will do so by another system call, restart_syscall, for the rest of a timeout. */
+bool restart_with_rest(const struct user_regs_struct *regs);
+
 /* True: the call returned EINTR and can be executed again. The caller checks whether a signal
  * caused it, and whether a `syscall` instruction stands before rip. */
 bool restart_by_hand(const struct user_regs_struct *regs);

@@ -10,7 +10,6 @@
 #include "control/base/cleanup.h"
 #include "control/launch/exec_catch.h"
 #include "control/launch/launch.h"
-#include "control/proc/proc_status.h"
 #include "control/exits/exits.h"
 #include "follow_exec.h"
 #include "control/session/processes/follow_state.h"
@@ -28,20 +27,6 @@ static void free_exec(struct exec_session *exec)
 {
 	session_destroy(exec->session);
 	launch_free(exec->launch);
-}
-
-/* Refuses a program with a filter of its own, which may kill it for our system calls (H26). A
- * filter that we have, too, is harmless. */
-static struct error *check_filter(const struct proc *proc)
-{
-	struct thread_status theirs, ours;
-	struct error *error = proc_status_read(proc->pid, proc->pid, &theirs);
-
-	if (!error)
-		error = proc_status_read(getpid(), getpid(), &ours);
-	if (!error && theirs.seccomp != ours.seccomp)
-		error = error_new(ERROR_REFUSED, "it filters its system calls (seccomp)");
-	return error;
 }
 
 static struct error *create_session(struct session *root, struct proc *proc,
@@ -124,7 +109,7 @@ static void follow_program(struct session *root, pid_t pid)
 	struct error *error = launch_adopt(pid, &exec.launch);
 
 	if (!error)
-		error = check_filter(launch_proc(exec.launch));
+		launch_proc(exec.launch)->inherits = root->proc->inherits;
 	if (!error)
 		error = create_session(root, launch_proc(exec.launch), &exec.session);
 	if (!error)

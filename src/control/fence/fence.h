@@ -1,0 +1,60 @@
+/*
+ * fence.h - which calls of dyntrace the filters of a target forbid.
+ *
+ * fence.c lists every system call that the agent makes by itself, and that the controller makes in
+ * a borrowed thread, with its arguments (H26). A thread's filters answer for each of them before
+ * the first is made. Each call belongs to a part of dyntrace, which works only if all its calls are
+ * allowed in all threads.
+ */
+#ifndef DYNTRACE_FENCE_H
+#define DYNTRACE_FENCE_H
+
+#include "control/base/error.h"
+#include "filters.h"
+
+enum fence_part {
+	FENCE_RECORD = 1, /* the agent: find the thread, fetch chunks */
+	FENCE_READ = 2, /* the agent: values behind pointers, backtraces, frames that are gone */
+	FENCE_LIVE = 4, /* the agent: which threads have ended, and whether dyntrace has */
+	FENCE_NAME = 8, /* the agent: names of threads (comm) */
+	FENCE_SIGNAL = 16, /* the agent: traps, and handlers in front of the target's */
+	FENCE_CONTROL = 32, /* the controller: map and unmap memory, change signal actions */
+	FENCE_HOME = 64, /* a borrowed thread goes home by itself if the controller is killed */
+	FENCE_SHARE = 128, /* the controller: pass descriptors */
+};
+
+#define FENCE_CALLS_MAX 64
+
+struct fence {
+	size_t threads; /* that have a filter */
+	size_t filters; /* of the thread that has most */
+	struct filters last; /* of the thread that was looked at last: most have the same */
+	/* the strictest of all threads, by row of the table */
+	uint32_t answers[FENCE_CALLS_MAX];
+};
+
+/* Begins without any filter. fence_end frees. */
+void fence_begin(struct fence *fence);
+void fence_end(struct fence *fence);
+
+/* Adds a thread in a ptrace stop of ours. Its filters can't be read: fails if `required`, else it
+ * counts as having none. */
+struct error *fence_add_thread(struct fence *fence, pid_t tid, bool required);
+
+/* The parts, enum fence_part, of which a call is forbidden. */
+unsigned fence_closed(const struct fence *fence);
+
+/* The first forbidden call of these parts, and what the filter does: "kills for memfd_create". The
+ * caller frees. NULL: all are allowed, or out of memory. */
+char *fence_describe(const struct fence *fence, unsigned parts);
+
+/* The name of a system call that dyntrace makes; "a system call" for others. */
+const char *fence_call_name(long number);
+
+/* The error for filters that can't be read. */
+struct error *fence_unreadable(void);
+
+/* One call, with all its words known. */
+struct bpf_call fence_call(long number, const uint64_t args[6], uint64_t rip);
+
+#endif

@@ -1,0 +1,115 @@
+"""Programs behind filters of system calls (seccomp): the filters are asked before anything is done, and no call of ours ever kills (H26)."""
+import re
+import signal
+
+import pytest
+from harness import Trace
+
+KILL, KILL_THREAD, TRAP, ERRNO, NOTIFY, TRACE, LOG = \
+    0x80000000, 0, 0x30000, 0x50001, 0x7fc00000, 0x7ff00000, 0x7ffc0000
+MOUNT = 165
+# every system call in the table of src/control/fence/fence.c, by its number
+OURS = {"rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15, "sched_yield": 24, "mremap": 25, "madvise": 28,
+        "getpid": 39, "recvmsg": 47, "socketpair": 53, "kill": 62, "prctl": 157, "gettid": 186, "tkill": 200, "futex": 202,
+        "clock_gettime": 228, "tgkill": 234, "munlock": 150, "munmap": 11, "mmap": 9, "close": 3,
+        "process_vm_readv": 310, "process_vm_writev": 311, "memfd_create": 319}
+RESTART = {"restart_syscall": 219}
+# a command of dyntrace that needs them does without
+NOT_NEEDED = {"recvmsg", "socketpair", "restart_syscall"}
+EVERYTHING = ["--function", "foo", "--function", "outer", "-e", "-t", "backtrace", "-t", "comm", "-t", "tid"]
+CALLS = 300
+
+
+def trace_whole(dyntrace, fenced, words=EVERYTHING, calls=CALLS, rounds=1):
+    """Both threads' calls, with strings, backtraces, names and exits; the target is as it was."""
+    tracing = dyntrace.start_trace(fenced.pid, *words)
+    for _ in range(rounds):
+        fenced.go().wait_ready()
+    trace = tracing.stop()
+    tracing.before.assert_unchanged()
+    assert trace.lost == 0
+    total = 2 * calls * rounds
+    assert trace.names() == {name: total for name in ("foo_entry", "foo_exit", "outer_entry", "outer_exit")}
+    for event in trace.named("foo_entry"):
+        assert event.fields["text"] == "a text of its own" and event.fields["comm"] == "fenced", event
+    return trace, tracing
+
+
+def backtraces_are_whole(trace):
+    """foo, its caller outer, call_all, and main or the thread's function."""
+    return all(len(event.fields["backtrace"]) >= 3 for event in trace.named("foo_entry"))
+
+
+def test_a_filter_that_allows_all_we_need_changes_nothing(dyntrace, program):
+    fenced = program("fenced", "--deny", MOUNT, "--calls", CALLS, "--rounds", 2).wait_ready()
+    trace, _ = trace_whole(dyntrace, fenced)
+    assert backtraces_are_whole(trace)
+    trace_whole(dyntrace, fenced)  # and once more
+    assert fenced.finish().split() == [str(4 * CALLS)]
+
+
+def test_the_table_has_every_call_that_is_made(dyntrace, program):
+    """A filter that kills for all calls but those of the table and the program's own."""
+    only = ",".join(map(str, [*OURS.values(), *RESTART.values()]))
+    fenced = program("fenced", "--only", only, "--calls", 1500).wait_ready()
+    trace, _ = trace_whole(dyntrace, fenced, calls=1500)
+    assert backtraces_are_whole(trace)
+    assert fenced.finish().split() == ["3000"]
+
+
+@pytest.mark.parametrize("name", [*OURS, *RESTART])
+def test_no_call_of_ours_kills(dyntrace, program, name):
+    """Either everything is recorded, or the refusal names the call; the program lives. restart_syscall is the kernel's own (S5)."""
+    fenced = program("fenced", "--deny", (OURS | RESTART)[name], "--calls", CALLS, "--rounds", 1).wait_ready()
+    if name in NOT_NEEDED:
+        trace_whole(dyntrace, fenced)
+    else:
+        error = dyntrace.fails("trace", "-p", fenced.pid, *EVERYTHING, "--for", 20, status=125)
+        assert f"can't be traced: its filter kills for {name} " in error, error
+        fenced.go().wait_ready()
+    assert fenced.finish().split() == [str(2 * CALLS)]
+
+
+@pytest.mark.parametrize("answer, said", [(KILL_THREAD, "kills"), (TRAP, "sends SIGSYS"), (ERRNO, "answers EPERM"),
+                                          (NOTIFY, "asks another process"), (TRACE, "asks a debugger"),
+                                          (LOG, "writes to the system's log"), (0x12340000, "kills")])
+def test_whatever_is_not_allowed_is_refused(dyntrace, program, answer, said):
+    fenced = program("fenced", "--deny", OURS["memfd_create"], "--answer", answer, "--calls", 5).wait_ready()
+    error = dyntrace.fails("trace", "-p", fenced.pid, "--function", "foo", "--for", 20, status=125)
+    assert f"can't be traced: its filter {said} for memfd_create " in error
+    assert fenced.go().wait_ready().finish().split() == ["10"]
+
+
+def test_every_thread_is_asked(dyntrace, program):
+    """Only the second thread has a filter."""
+    fenced = program("fenced", "--deny", OURS["gettid"], "--one", 1, "--calls", 5).wait_ready()
+    error = dyntrace.fails("trace", "-p", fenced.pid, "--function", "foo", "--for", 20, status=125)
+    assert "its filter kills for gettid " in error
+    assert fenced.go().wait_ready().finish().split() == ["10"]
+
+
+def test_a_second_filter_ends_the_calls_of_the_agent(dyntrace, program):
+    """A filter that comes later may forbid what the first one allowed: hits that need a call are lost, and counted."""
+    fenced = program("fenced", "--deny", MOUNT, "--twice", 1, "--calls", 2000, "--rounds", 2).wait_ready()
+    tracing = dyntrace.start_trace(fenced.pid, "--function", "foo")
+    fenced.go().wait_ready()
+    fenced.go().wait_ready()
+    trace = tracing.stop()
+    tracing.before.assert_unchanged()
+    assert len(trace.events) + trace.lost == 8000 and len(trace.events) >= 4000
+    assert fenced.finish().split() == ["8000"]
+
+
+@pytest.mark.parametrize("name", ["munmap", "rt_sigaction", "rt_sigreturn"])
+def test_leaving_a_program_that_locked_itself_in(dyntrace, program, name):
+    """The filter comes while it is traced: what can't be taken out without the call stays, off, and dyntrace says so."""
+    fenced = program("fenced", "--deny", OURS[name], "--late", 1, "--calls", 100, "--rounds", 2).wait_ready()
+    tracing = dyntrace.start_trace(fenced.pid, "--function", "foo", "-e")
+    fenced.go().wait_ready()
+    tracing.process.send_signal(signal.SIGINT)
+    _, stderr = tracing.process.communicate(timeout=60)
+    assert Trace(tracing.output).names() == {"foo_entry": 200, "foo_exit": 200}
+    if name != "rt_sigaction":
+        assert re.search(rf"its filter kills for {name}", stderr), stderr
+    fenced.go().wait_ready()
+    assert fenced.finish().split() == ["400"]

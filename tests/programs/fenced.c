@@ -1,0 +1,155 @@
+/*
+ * fenced - a program behind a filter of system calls.
+ *	fenced [--deny NR,NR...] [--only NR,NR...] [--answer NUMBER] [--calls N] [--rounds R]
+ *	       [--one 1] [--late 1] [--twice 1]
+ * A second thread sleeps in clock_nanosleep, ten times per second, and calls outer() when main
+ * does.
+ * The filter answers NUMBER (SECCOMP_RET_*; default: kill) to the calls of --deny, or to all but
+ * those of --only and the program's own. It holds for all threads from before "ready" on; --one: for
+ * the second thread only; --late: from after the first round on; --twice: another filter, which
+ * allows all, follows with the second round. After each of R times "go" both threads call outer() N
+ * times, which calls foo(); "ready" again when both have. Prints the number of calls of both.
+ */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "foo.h"
+#include "handshake.h"
+
+#define CALLS_MAX 200
+
+static const long own[] = { SYS_read,	    SYS_write, SYS_clock_nanosleep, SYS_exit,
+			    SYS_exit_group, SYS_fstat, SYS_newfstatat,	    SYS_brk };
+static long calls, done;
+static char text[] = "a text of its own";
+static atomic_long wanted, finished;
+static int count;
+static char **words;
+
+static const char *word(const char *name)
+{
+	for (int i = 1; i + 1 < count; i++)
+		if (!strcmp(words[i], name))
+			return words[i + 1];
+	return NULL;
+}
+
+static unsigned short add(struct sock_filter *code, unsigned short at, const char *list,
+			  uint32_t answer)
+{
+	for (char *end = (char *)list; list && *list; list = end + (*end == ',')) {
+		code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+							  (uint32_t)strtol(list, &end, 0), 0, 1);
+		code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, answer);
+	}
+	return at;
+}
+
+static void lock_in(void)
+{
+	struct sock_filter code[2 * CALLS_MAX] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	};
+	uint32_t answer =
+		(uint32_t)handshake_option(count, words, "answer", SECCOMP_RET_KILL_PROCESS);
+	const char *only = word("--only");
+	unsigned short at = add(code, 1, word("--deny"), answer);
+	int one = (int)handshake_option(count, words, "one", 0);
+
+	at = add(code, at, only, SECCOMP_RET_ALLOW);
+	for (size_t i = 0; only && i < sizeof(own) / sizeof(own[0]); i++) {
+		char number[24];
+
+		snprintf(number, sizeof(number), "%ld", own[i]);
+		at = add(code, at, number, SECCOMP_RET_ALLOW);
+	}
+	code[at++] =
+		(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, only ? answer : SECCOMP_RET_ALLOW);
+	struct sock_fprog program = { at, code };
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, one ? 0 : SECCOMP_FILTER_FLAG_TSYNC,
+		    &program)) {
+		perror("seccomp");
+		_exit(4);
+	}
+}
+
+static void lock_in_again(void)
+{
+	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	struct sock_fprog program = { 1, &allow };
+
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program))
+		_exit(5);
+}
+
+__attribute__((noipa)) long outer(const char *what, long n)
+{
+	return foo((int)n, n * 1000, what) + 1;
+}
+
+static void call_all(void)
+{
+	for (long i = 0; i < calls; i++)
+		if (outer(text, i) != i + i * 1000 + (long)strlen(text) + 1)
+			_exit(6);
+}
+
+static void *work(void *data)
+{
+	const struct timespec pause = { .tv_nsec = 100000000 };
+
+	if (data)
+		lock_in();
+	atomic_store(&finished, 0);
+	for (long round = 1;; round++) {
+		while (atomic_load(&wanted) < round)
+			nanosleep(&pause, NULL);
+		call_all();
+		atomic_store(&finished, round);
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	long rounds = handshake_option(argc, argv, "rounds", 1);
+	long late = handshake_option(argc, argv, "late", 0);
+	long one = handshake_option(argc, argv, "one", 0);
+	pthread_t thread;
+
+	count = argc;
+	words = argv;
+	calls = handshake_option(argc, argv, "calls", 100);
+	atomic_store(&finished, -1);
+	if (pthread_create(&thread, NULL, work, one ? &thread : NULL))
+		return 2;
+	while (atomic_load(&finished) < 0)
+		usleep(1000);
+	printf("%-10s\n", "");
+	fflush(stdout); /* has its memory before the filter comes */
+	if (!late && !one)
+		lock_in();
+	for (long round = 1; round <= rounds; round++) {
+		handshake(argc, argv);
+		atomic_store(&wanted, round);
+		call_all();
+		while (atomic_load(&finished) < round)
+			usleep(1000);
+		done += 2 * calls;
+		if (round == 1 && late)
+			lock_in();
+		if (round == 1 && handshake_option(argc, argv, "twice", 0))
+			lock_in_again();
+	}
+	handshake(argc, argv);
+	printf("%ld\n", done);
+	fflush(stdout);
+	_exit(0);
+}
