@@ -5,7 +5,8 @@ DESTDIR ?=
 BUILD ?= build
 ASAN_BUILD ?= build-asan
 FUZZ_BUILD ?= build-fuzz
-FUZZ_SECONDS ?= 60
+MINUTES ?= 1
+FUZZ_SECONDS ?= $(shell expr $(MINUTES) \* 60)
 FUZZ ?=
 PYTHON ?= /usr/bin/python3
 MESON ?= meson
@@ -25,7 +26,7 @@ torture: $(BUILD)/.packages-check $(BUILD)/build.ninja ## run the long tests
 	@$(call QUIET_NINJA,$(BUILD))
 	@$(PYTHON) tests/run --build $(BUILD) --torture
 
-fuzz: $(BUILD)/.packages-check $(FUZZ_BUILD)/build.ninja ## look for inputs that break a parser: FUZZ_SECONDS for each of FUZZ (all)
+fuzz: $(BUILD)/.packages-check $(FUZZ_BUILD)/build.ninja ## look for inputs that break a parser: MINUTES (1) for each of FUZZ (all)
 	@$(call QUIET_NINJA,$(FUZZ_BUILD)) fuzzers
 	@tests/fuzz/run_all $(FUZZ_BUILD) $(FUZZ_SECONDS) $(FUZZ)
 
