@@ -5,9 +5,11 @@
 #include <sched.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/interrupt.h"
 #include "control/remote/remote.h"
 #include "control/stop/fitness.h"
 #include "control/stop/held.h"
@@ -524,6 +526,65 @@ static void test_vfork(void **state)
 	assert_int_equal(target_finish(&target, NULL, 0), 0);
 }
 
+static void want_to_end(int number)
+{
+	interrupt_request();
+}
+
+/* In a child, for the wish to end stays. 0: as it should be. */
+static int quit_while_waiting(struct proc *proc)
+{
+	struct itimerval soon = { .it_value = { .tv_usec = 30000 } };
+	struct stop *stop = NULL;
+
+	signal(SIGALRM, want_to_end);
+	setitimer(ITIMER_REAL, &soon, NULL);
+	struct error *err = stop_all_or_quit(proc, FROZEN_MS, &stop);
+	if (!err || error_kind(err) != ERROR_INTERRUPTED)
+		return 1;
+	error_free(err);
+	/* what must be done is done all the same */
+	err = stop_all(proc, 100, &stop);
+	if (!err || !strstr(error_text(err), "uninterruptible"))
+		return 2;
+	error_free(err);
+	err = stop_one(proc, TIMEOUT_MS, &stop);
+	if (err)
+		return 3;
+	stop_release(stop, NULL);
+	err = stop_one_or_quit(proc, TIMEOUT_MS, &stop);
+	if (!err || error_kind(err) != ERROR_INTERRUPTED)
+		return 4;
+	error_free(err);
+	return 0;
+}
+
+/* Ctrl-C ends the wait for a thread in vfork, and all threads run on. */
+static void test_quit(void **state)
+{
+	struct target target = target_start("sharer", "--vfork", "1", NULL);
+	struct tids tids = { 0 };
+	int status = -1;
+
+	target_ready(&target);
+	struct proc *proc = open_target(&target);
+	no_error(threads_list(proc, &tids));
+	target_await_state(tids.items[1], 'D');
+	pid_t child = fork();
+	if (!child)
+		_exit(quit_while_waiting(proc));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	target_go(&target);
+	while (target_state(tids.items[1]))
+		assert_true(proc_is_alive(proc));
+	target_ready(&target);
+	vec_free(&tids);
+	target_go(&target);
+	proc_close(proc);
+	assert_int_equal(target_finish(&target, NULL, 0), 0);
+}
+
 static void test_zombie_leader(void **state)
 {
 	struct target target = target_start("headless", NULL);
@@ -773,6 +834,7 @@ int main(void)
 		cmocka_unit_test(test_thousands_of_threads),
 		cmocka_unit_test(test_sharer),
 		cmocka_unit_test(test_vfork),
+		cmocka_unit_test(test_quit),
 		cmocka_unit_test(test_zombie_leader),
 		cmocka_unit_test(test_restartable_sequence),
 		cmocka_unit_test(test_odd_stacks),

@@ -452,7 +452,7 @@ static struct error *place_try(struct proc *proc, struct stop *held,
 		return err;
 	if (!held) {
 		pages_unshare(&batch.pages, proc, &batch.scan.maps);
-		err = stop_all(proc, STOP_TIMEOUT_MS, &batch.stop);
+		err = stop_all_or_quit(proc, STOP_TIMEOUT_MS, &batch.stop);
 	}
 	if (!err)
 		err = place_held(&batch);

@@ -268,8 +268,8 @@ static struct error *map_with_stop(struct making *making, struct stop *held)
 		return map_memory(making, held);
 	/* One thread would do, but in a process that keeps every CPU busy it would wait for a CPU
 	 * at each step. */
-	error = wants->agent ? stop_all(proc, STOP_TIMEOUT_MS, &stop) :
-			       stop_one(proc, STOP_TIMEOUT_MS, &stop);
+	error = wants->agent ? stop_all_or_quit(proc, STOP_TIMEOUT_MS, &stop) :
+			       stop_one_or_quit(proc, STOP_TIMEOUT_MS, &stop);
 	if (!error)
 		error = map_memory(making, stop);
 	stop_release(stop, &us);

@@ -44,6 +44,7 @@ struct stop {
 	VEC(struct held) threads; /* without HELD_GONE ones by the time the caller sees it */
 	int task_fd; /* /proc/PID/task; -1: one thread only */
 	bool executed; /* the process began another program meanwhile */
+	bool quits; /* stop_all_or_quit, stop_one_or_quit */
 	struct remote *remote; /* remote call in progress; NULL: none */
 	uint64_t since_us;
 	uint64_t looked_us; /* held.c: time of the last look for ends, or of the last seize */

@@ -9,6 +9,7 @@
 #include <sys/ptrace.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/interrupt.h"
 #include "control/proc/proc_status.h"
 #include "control/proc/unreleased.h"
 #include "realtime.h"
@@ -102,6 +103,11 @@ struct error *stop_take_held(struct stop *stop, pid_t tid)
 	if (!vec_push(&stop->threads, held))
 		return error_new(ERROR_FAILED, "out of memory");
 	return NULL;
+}
+
+bool stop_is_quit(const struct stop *stop)
+{
+	return stop->quits && interrupt_requested();
 }
 
 struct error *stop_check_program(struct stop *stop)

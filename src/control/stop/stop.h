@@ -30,10 +30,15 @@ struct stop;
  * lets all threads go again, and the error names that thread and where it sleeps (wchan).
  */
 struct error *stop_all(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop);
+/* The same for a change that can be left undone: stops waiting when the user wants to end
+ * (ERROR_INTERRUPTED, interrupt.h). What removes our own traces isn't left undone. */
+struct error *stop_all_or_quit(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop);
 
 /* Holds a single thread that is fit for remote calls: not in a restartable sequence (H11),
  * preferably asleep in a system call. */
 struct error *stop_one(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop);
+/* As stop_all_or_quit. */
+struct error *stop_one_or_quit(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop);
 
 /* Holds the thread `tid` only. Fails if it isn't fit for remote calls. */
 struct error *stop_thread(struct proc *proc, pid_t tid, unsigned timeout_ms,

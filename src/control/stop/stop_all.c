@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/interrupt.h"
 #include "control/proc/proc_status.h"
 #include "control/proc/unreleased.h"
 #include "rseq.h"
@@ -206,7 +207,7 @@ static struct error *wait_all(struct stop *stop, uint64_t deadline_us, pid_t *re
 		uint64_t now = held_now_us();
 
 		*ret_late = stuck ? stuck : running;
-		if (err || !running || now > deadline_us ||
+		if (err || !running || now > deadline_us || stop_is_quit(stop) ||
 		    (stuck && now > begin + STOP_PATIENCE_US))
 			return err;
 		held_block(running, round);
@@ -271,7 +272,8 @@ static struct error *hold_all(struct stop *stop, uint64_t deadline_us, pid_t *re
 	return NULL;
 }
 
-struct error *stop_all(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop)
+static struct error *hold_process(struct proc *proc, unsigned timeout_ms, bool quits,
+				  struct stop **ret_stop)
 {
 	uint64_t deadline = held_now_us() + (uint64_t)timeout_ms * 1000;
 	struct stop *stop = NULL;
@@ -280,12 +282,17 @@ struct error *stop_all(struct proc *proc, unsigned timeout_ms, struct stop **ret
 
 	if (err)
 		return err;
+	stop->quits = quits;
 	for (;;) {
 		sharers_look(stop);
 		stop->since_us = held_now_us();
 		err = hold_all(stop, deadline, &stuck);
 		if (err || !stuck)
 			break;
+		if (stop_is_quit(stop)) {
+			err = interrupt_check();
+			break;
+		}
 		if (held_now_us() + STOP_PAUSE_US > deadline) {
 			err = stuck_error(stop, stuck);
 			break;
@@ -302,4 +309,14 @@ struct error *stop_all(struct proc *proc, unsigned timeout_ms, struct stop **ret
 	mem_set_stopped_thread(proc, stop->threads.items[0].tid);
 	*ret_stop = stop;
 	return NULL;
+}
+
+struct error *stop_all(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop)
+{
+	return hold_process(proc, timeout_ms, false, ret_stop);
+}
+
+struct error *stop_all_or_quit(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop)
+{
+	return hold_process(proc, timeout_ms, true, ret_stop);
 }

@@ -8,6 +8,7 @@
 #include <sys/ptrace.h>
 #include <unistd.h>
 
+#include "control/base/interrupt.h"
 #include "control/proc/proc_status.h"
 #include "fitness.h"
 #include "stop_parts.h"
@@ -63,7 +64,7 @@ static struct error *try_each(struct stop *stop, const struct tids *tids, uint64
 	*ret_fit = false;
 	for (unsigned wanted = 2; wanted; wanted--) {
 		for (size_t i = 0; i < tids->count && !err && !*ret_fit; i++) {
-			if (held_now_us() > deadline_us && i)
+			if ((held_now_us() > deadline_us && i) || stop_is_quit(stop))
 				return NULL;
 			if (rank(stop->proc, tids->items[i]) == wanted)
 				err = try_one(stop, tids->items[i], deadline_us, ret_fit);
@@ -83,7 +84,7 @@ static struct error *none_fit(const struct proc *proc)
 
 /* Chooses among these threads, or (NULL) among all. */
 static struct error *hold_one(struct proc *proc, const struct tids *among, unsigned timeout_ms,
-			      struct stop **ret_stop)
+			      bool quits, struct stop **ret_stop)
 {
 	uint64_t deadline = held_now_us() + (uint64_t)timeout_ms * 1000;
 	struct stop *stop = NULL;
@@ -92,6 +93,7 @@ static struct error *hold_one(struct proc *proc, const struct tids *among, unsig
 
 	if (err)
 		return err;
+	stop->quits = quits;
 	while (!err && !fit) {
 		struct tids tids = { 0 };
 
@@ -101,6 +103,8 @@ static struct error *hold_one(struct proc *proc, const struct tids *among, unsig
 		if (!err)
 			err = try_each(stop, among ? among : &tids, deadline, &fit);
 		vec_free(&tids);
+		if (!err && !fit && quits)
+			err = interrupt_check();
 		if (!err && !fit && held_now_us() > deadline)
 			err = none_fit(proc);
 		if (!err && !fit)
@@ -119,12 +123,18 @@ static struct error *hold_one(struct proc *proc, const struct tids *among, unsig
 
 struct error *stop_one(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop)
 {
-	return hold_one(proc, NULL, timeout_ms, ret_stop);
+	return hold_one(proc, NULL, timeout_ms, false, ret_stop);
+}
+
+struct error *stop_one_or_quit(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop)
+{
+	return hold_one(proc, NULL, timeout_ms, true, ret_stop);
 }
 
 struct error *stop_thread(struct proc *proc, pid_t tid, unsigned timeout_ms, struct stop **ret_stop)
 {
-	return hold_one(proc, &(struct tids){ .items = &tid, .count = 1 }, timeout_ms, ret_stop);
+	return hold_one(proc, &(struct tids){ .items = &tid, .count = 1 }, timeout_ms, false,
+			ret_stop);
 }
 
 /* ---- adoption -------------------------------------------------------------------------------- */

@@ -14,6 +14,8 @@ struct error *stop_new(struct proc *proc, bool all, struct stop **ret_stop);
 struct error *stop_take_held(struct stop *stop, pid_t tid);
 /* Fails if the process has begun another program before its threads were held (H33). */
 struct error *stop_check_program(struct stop *stop);
+/* The user doesn't want to wait for the threads any more. */
+bool stop_is_quit(const struct stop *stop);
 /* Lets threads go: all, or only those that are HELD_STOPPED. */
 void stop_let_go(struct stop *stop, bool only_stopped);
 

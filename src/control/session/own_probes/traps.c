@@ -466,7 +466,7 @@ static struct error *place_tries(struct session *session, struct stop *held,
 		_cleanup_(cleanup_stop) struct stop *stop = NULL;
 
 		if (!held)
-			error = stop_all(session->proc, STOP_TIMEOUT_MS, &stop);
+			error = stop_all_or_quit(session->proc, STOP_TIMEOUT_MS, &stop);
 		if (!error)
 			error = place_held(session, held ? held : stop, list, count);
 		if (!error || error_kind(error) != ERROR_REFUSED || i == TRIES || held)

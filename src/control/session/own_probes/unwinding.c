@@ -182,7 +182,7 @@ struct error *unwinding_follow(struct session *session, const struct modules *go
 	}
 	if (!is_new || before >= TABLES_MAX)
 		return NULL;
-	error = stop_one(session->proc, STOP_TIMEOUT_MS, &stop);
+	error = stop_one_or_quit(session->proc, STOP_TIMEOUT_MS, &stop);
 	if (!error)
 		error = unwinding_map(session, stop);
 	stop_release(stop, NULL);

@@ -151,7 +151,7 @@ static struct error *place_sites(struct proc *child, const struct copies *copies
 static struct error *complete(struct session *session, struct proc *child)
 {
 	_cleanup_(cleanup_stop) struct stop *stop = NULL;
-	struct error *error = stop_all(child, STOP_TIMEOUT_MS, &stop);
+	struct error *error = stop_all_or_quit(child, STOP_TIMEOUT_MS, &stop);
 
 	if (!error)
 		error = agent_complete(stop, session->agent);
