@@ -100,21 +100,6 @@ static struct error *check_library(const struct request *request, const struct t
 	return NULL;
 }
 
-/* What another user's request that is under way will add isn't known yet. */
-static struct error *check_calls(const struct request *request, const struct target *target)
-{
-	for (size_t i = 0; i < target->calls.count; i++) {
-		const struct request *other = target->calls.items[i].request;
-
-		if (other && other->kind == WIRE_ADD && other->who.uid != request->who.uid)
-			return error_new(
-				ERROR_NOT_PERMITTED,
-				"process %d (%s): another user is adding tracepoints just now (try again)",
-				target->pid, target->process.name);
-	}
-	return NULL;
-}
-
 struct error *owners_check(const struct request *request, const struct target *target)
 {
 	struct error *error = NULL;
@@ -128,7 +113,5 @@ struct error *owners_check(const struct request *request, const struct target *t
 		error = check_all(request, target);
 	else if (request->kind == WIRE_UNLOAD)
 		error = check_library(request, target);
-	else
-		return NULL;
-	return error ? error : check_calls(request, target);
+	return error;
 }

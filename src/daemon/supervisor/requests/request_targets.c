@@ -117,6 +117,14 @@ static struct error *ask_one(struct request *request, pid_t pid, bool starts)
 	return error;
 }
 
+void request_targets_ask_again(struct request *request, pid_t pid)
+{
+	struct error *error = ask_one(request, pid, true);
+
+	if (error)
+		request_note(request, error);
+}
+
 void request_targets_ask(struct request *request, bool starts)
 {
 	const char *name = wire_get_text(&request->message, WIRE_TARGET);

@@ -19,6 +19,8 @@ void request_targets_find(const struct supervisor *supervisor, const char *name,
 /* Hands the request to the workers of the processes that WIRE_TARGET names. `starts`: a process
  * without the agent gets it. */
 void request_targets_ask(struct request *request, bool starts);
+/* The same for a process whose worker has ended before the request's turn came. */
+void request_targets_ask_again(struct request *request, pid_t pid);
 /* Without a WIRE_TARGET: to all workers, as far as the client may. */
 void request_targets_ask_all(struct request *request);
 

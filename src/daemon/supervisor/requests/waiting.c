@@ -188,6 +188,10 @@ static void place_one(struct supervisor *supervisor, const struct waiting *waiti
 		request_open_call(parent);
 	request_open_call(request);
 	error = permissions_check(request, pid, process);
+	target = target_find(supervisor, pid);
+	if (!error && target && target->leaving)
+		error = error_new(ERROR_FAILED,
+				  "process %d is being detached: try again in a moment", pid);
 	if (!error)
 		error = target_worker_start(supervisor, pid, process, waiting->who.uid, &target);
 	if (!error && !vec_push(&target->waited, waiting->number))

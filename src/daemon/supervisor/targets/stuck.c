@@ -95,7 +95,7 @@ void stuck_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again)
 {
 	for (size_t i = supervisor->targets.count; i-- > 0;) {
 		struct target *target = supervisor->targets.items[i];
-		uint64_t waited = target->calls.count ? now - target->calls.items[0].since : 0;
+		uint64_t waited = target->sent ? now - target->calls.items[0].sent_at : 0;
 
 		if (!target->calls.count)
 			continue;

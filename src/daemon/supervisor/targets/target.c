@@ -78,6 +78,7 @@ void target_forget_worker(struct target *target)
 	target->has_worker = target->attached = target->leaving = target->gone = false;
 	target->ending = target->found_again = target->distrusted = false;
 	target->worker = 0;
+	target->sent = 0;
 	trace_keeper_forget(target, UINT32_MAX);
 	target->tracepoints = 0;
 	target->waited.count = 0;

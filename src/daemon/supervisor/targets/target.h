@@ -16,12 +16,13 @@
 struct request;
 struct supervisor;
 
-/* What the worker owes an answer to. */
+/* What the worker owes an answer to, or will be asked. */
 struct worker_call {
 	struct request *request; /* NULL: the supervisor's own */
 	enum wire_kind kind;
-	uint32_t sequence;
-	uint64_t since;
+	uint32_t sequence; /* once it was sent */
+	uint64_t since; /* its client waits */
+	uint64_t sent_at;
 	size_t entry; /* of the journal, when it is replayed; SIZE_MAX: none */
 };
 
@@ -46,7 +47,8 @@ struct target {
 	bool attached; /* its worker has attached */
 	bool announced; /* watchers know of it */
 	uint32_t sequence;
-	VEC(struct worker_call) calls; /* in the order of the answers to come */
+	VEC(struct worker_call) calls; /* in the order of the answers to come (D9) */
+	size_t sent; /* so many of them, the first ones, are with the worker */
 	size_t tracepoints;
 	char *trace; /* its directory; NULL: none yet */
 	char *old_trace; /* that of a worker that died, for the next; NULL: none */

@@ -101,15 +101,15 @@ static void note_trace(struct target *target, const char *trace)
 static void handle_reply(struct target *target, const struct wire_message *reply)
 {
 	const char *trace = wire_get_text(reply, WIRE_OUTPUT);
+	struct worker_call call;
 
-	if (!target->calls.count || target->calls.items[0].sequence != reply->sequence)
+	if (!target->sent || target->calls.items[0].sequence != reply->sequence)
 		return target_worker_distrust(target, "answers a call that wasn't made");
 	if (trace && !target->trace)
 		note_trace(target, trace);
 	if (target->distrusted)
 		return; /* its calls fail when it has ended */
-	struct worker_call call = target->calls.items[0];
-	memmove(target->calls.items, target->calls.items + 1, --target->calls.count * sizeof(call));
+	worker_calls_take_answered(target, &call);
 	target->tracepoints =
 		(size_t)wire_get_number(reply, WIRE_TRACEPOINT_COUNT, target->tracepoints);
 	trace_keeper_forget(target, target->trace ? UINT32_MAX : call.sequence);
@@ -117,12 +117,13 @@ static void handle_reply(struct target *target, const struct wire_message *reply
 		request_done(target, &call, reply);
 	else
 		own_call_done(target, &call, reply);
+	worker_calls_go_on(target);
 }
 
 void target_replies_handle(struct target *target, const struct wire_message *message)
 {
 	assert(target->has_worker);
-	struct request *request = target->calls.count ? target->calls.items[0].request : NULL;
+	struct request *request = target->sent ? target->calls.items[0].request : NULL;
 
 	if (message->kind == WIRE_REPLY)
 		handle_reply(target, message);

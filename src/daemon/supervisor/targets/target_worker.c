@@ -18,6 +18,8 @@
 #include "daemon/base/log.h"
 #include "journal.h"
 #include "spawn.h"
+#include "daemon/supervisor/requests/request_life.h"
+#include "daemon/supervisor/requests/request_targets.h"
 #include "daemon/supervisor/supervisor.h"
 #include "target_replies.h"
 #include "trace_keeper.h"
@@ -145,13 +147,10 @@ struct error *target_worker_start(struct supervisor *supervisor, pid_t pid,
 	struct target *target = target_find(supervisor, pid);
 	struct error *error = NULL;
 
-	if (target && target->has_worker && !target->leaving) {
+	if (target && target->has_worker) {
 		*ret_target = target;
 		return NULL;
 	}
-	if (target && target->leaving)
-		return error_new(ERROR_FAILED,
-				 "process %d is being detached: try again in a moment", pid);
 	if (!process->alive)
 		return error_new(ERROR_GONE,
 				 "process %d (%s) has ended: its parent hasn't waited for it yet",
@@ -209,9 +208,8 @@ static void log_last_words(const struct target *target)
 		 target->process.name, words);
 }
 
-void target_worker_ended(struct target *target)
+static void let_worker_go(struct target *target)
 {
-	assert(target->has_worker);
 	bool alive = is_alive(target);
 	bool expected =
 		target->leaving || target->gone || (!target->attached && !target->entries.count);
@@ -243,6 +241,49 @@ void target_worker_ended(struct target *target)
 			return;
 	}
 	target_free(target);
+}
+
+struct requests {
+	struct request **items;
+	size_t count, room;
+};
+
+/* Takes the requests that came while the process was being detached: they want the agent in it
+ * again. Else whoever attaches and detaches in a loop would make everybody's requests fail. */
+static void take_late(struct target *target, struct requests *ret_late)
+{
+	size_t kept = target->sent;
+
+	for (size_t i = target->sent; i < target->calls.count; i++) {
+		struct worker_call call = target->calls.items[i];
+		bool starts = call.kind == WIRE_ADD || call.kind == WIRE_ATTACH ||
+			      call.kind == WIRE_LOAD;
+
+		if (!starts || !vec_push(ret_late, call.request))
+			target->calls.items[kept++] = call;
+	}
+	target->calls.count = kept;
+}
+
+static void ask_late(struct requests *late, pid_t pid)
+{
+	for (size_t i = 0; i < late->count; i++) {
+		request_targets_ask_again(late->items[i], pid);
+		request_close_call(late->items[i]);
+	}
+	vec_free(late);
+}
+
+void target_worker_ended(struct target *target)
+{
+	struct requests late = { 0 };
+	pid_t pid = target->pid;
+
+	assert(target->has_worker);
+	if (target->leaving && !target->supervisor->ending)
+		take_late(target, &late);
+	let_worker_go(target);
+	ask_late(&late, pid);
 }
 
 /* The worker that was to end has ended. */

@@ -5,10 +5,12 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
 #include "journal.h"
+#include "daemon/supervisor/requests/owners.h"
 #include "daemon/supervisor/requests/permissions.h"
 #include "daemon/supervisor/requests/request_life.h"
 #include "daemon/supervisor/supervisor.h"
@@ -17,23 +19,98 @@
 
 #define CALLS_OF_USER_MAX 32 /* per target, for users other than root */
 
+/* ---- the order of calls (D9) ----------------------------------------------------------------- */
+
+/* A registration is answered behind the tracepoints that waited for the process. */
+static bool goes_first(const struct target *target, const struct worker_call *call)
+{
+	return call->request && call->kind != WIRE_REGISTER &&
+	       supervisor_is_master(target->supervisor, call->request->who.uid);
+}
+
+static bool is_clients(const struct worker_call *call)
+{
+	return call->request && call->entry == SIZE_MAX;
+}
+
+/* Calls of the supervisor's own and of the journal go out at once; of the others those of root
+ * before those that wait. */
+static size_t place_of(const struct target *target, const struct worker_call *call)
+{
+	size_t at = target->sent;
+
+	if (!is_clients(call))
+		return at;
+	if (!goes_first(target, call))
+		return target->calls.count;
+	while (at < target->calls.count && goes_first(target, &target->calls.items[at]))
+		at++;
+	return at;
+}
+
 static bool push_call(struct target *target, struct request *request, enum wire_kind kind,
 		      size_t entry)
 {
 	struct worker_call call = { .request = request,
 				    .kind = kind,
-				    .sequence = ++target->sequence,
 				    .since = now_ns(),
 				    .entry = entry };
+	size_t at = place_of(target, &call);
 
-	assert(target->has_worker);
+	assert(target->has_worker && at >= target->sent && at <= target->calls.count);
 	if (!vec_push(&target->calls, call))
 		return false;
+	memmove(&target->calls.items[at + 1], &target->calls.items[at],
+		(target->calls.count - 1 - at) * sizeof(call));
+	target->calls.items[at] = call;
 	if (request)
 		request_open_call(request);
 	supervisor_sweep_soon(target->supervisor);
 	return true;
 }
+
+/* Counts the first call that waits as sent, with the next number. */
+static void note_sent(struct target *target)
+{
+	assert(target->sent < target->calls.count);
+	struct worker_call *call = &target->calls.items[target->sent++];
+
+	call->sequence = ++target->sequence;
+	call->sent_at = now_ns();
+}
+
+static struct worker_call take_call(struct target *target, size_t at)
+{
+	struct worker_call call = target->calls.items[at];
+
+	memmove(&target->calls.items[at], &target->calls.items[at + 1],
+		(--target->calls.count - at) * sizeof(call));
+	return call;
+}
+
+void worker_calls_take_answered(struct target *target, struct worker_call *ret_call)
+{
+	assert(target->sent);
+	target->sent--;
+	*ret_call = take_call(target, 0);
+}
+
+/* One request of a client is with the worker; behind it nothing but root's waits for long. */
+static bool may_send_next(const struct target *target)
+{
+	if (!target->has_worker || target->leaving || target->ending || target->distrusted ||
+	    target->gone || target->sent == target->calls.count)
+		return false;
+	if (!goes_first(target, &target->calls.items[target->sent]))
+		return !target->sent;
+	for (size_t i = 0; i < target->sent; i++) {
+		if (is_clients(&target->calls.items[i]))
+			return false;
+	}
+	return true;
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
 
 /* The descriptor (-1: none) goes with the message. */
 static void send(struct target *target, struct wire_out *out, int fd)
@@ -49,6 +126,7 @@ static void send(struct target *target, struct wire_out *out, int fd)
 bool worker_calls_send_own(struct target *target, struct wire_out *out, enum wire_kind kind, int fd)
 {
 	if (push_call(target, NULL, kind, SIZE_MAX)) {
+		note_sent(target);
 		send(target, out, fd);
 		return true;
 	}
@@ -68,27 +146,29 @@ static bool send_plain(struct target *target, enum wire_kind kind)
 	return worker_calls_send_own(target, &out, kind, -1);
 }
 
+/* A worker that looks already needn't be asked again: a stopped one would be asked without end. */
 void worker_calls_look(struct target *target)
 {
+	for (size_t i = 0; i < target->sent; i++) {
+		if (!target->calls.items[i].request && target->calls.items[i].kind == WIRE_REGISTER)
+			return;
+	}
 	if (!target->leaving)
 		send_plain(target, WIRE_REGISTER);
 }
 
-/* What waits for the worker is bounded, too: a user's requests don't hold up root's (D6). */
+/* What waits for the worker is bounded, too (D6). */
 static struct error *check_queue(const struct target *target, const struct request *request)
 {
-	bool master = supervisor_is_master(target->supervisor, request->who.uid);
-	size_t own = 0, queued = target->channel.out.bytes.length - target->channel.sent;
+	size_t own = 0;
 
 	for (size_t i = 0; i < target->calls.count; i++) {
 		const struct request *other = target->calls.items[i].request;
 
 		own += other && other->who.uid == request->who.uid;
 	}
-	/* one descriptor at a time can wait (channel.h) */
-	bool full = request->kind == WIRE_ADD && target->channel.to_send >= 0;
-	if (!full && (master || own < CALLS_OF_USER_MAX) &&
-	    queued + request->bytes.bytes.length <= WORKER_QUEUE_MAX / (master ? 2 : 4))
+	if (own < CALLS_OF_USER_MAX ||
+	    supervisor_is_master(target->supervisor, request->who.uid))
 		return NULL;
 	return error_new(ERROR_FAILED,
 			 "process %d (%s): %zu requests of user %u wait for its worker already (try again "
@@ -96,49 +176,74 @@ static struct error *check_queue(const struct target *target, const struct reque
 			 target->pid, target->process.name, own, request->who.uid);
 }
 
-static struct error *send_request(struct target *target, struct request *request, size_t entry)
+/* What was true when the request came may have changed while it waited (D5, D8). */
+static struct error *check_once_more(const struct target *target, const struct request *request)
+{
+	struct process now;
+	struct error *error = process_read(target->pid, &now);
+
+	if (!error)
+		error = permissions_check(request, target->pid, &now);
+	return error ? error : owners_check(request, target);
+}
+
+/* Sends the first call that waits. */
+static struct error *send_first(struct target *target)
 {
 	static const enum wire_tag none[] = { WIRE_NO_TAG };
+	const struct worker_call *call = &target->calls.items[target->sent];
+	struct request *request = call->request;
 	struct wire_out out = { 0 };
 	struct promise promise = { 0 };
 	int keeper = -1;
 	struct error *error = NULL;
 
-	if (request->kind == WIRE_ADD && target->tracepoints >= WIRE_TRACEPOINTS_MAX)
+	if (is_clients(call))
+		error = check_once_more(target, request);
+	if (!error && request->kind == WIRE_ADD && target->tracepoints >= WIRE_TRACEPOINTS_MAX)
 		error = error_new(ERROR_FAILED,
 				  "process %d has %zu tracepoints already (the limit)", target->pid,
 				  target->tracepoints);
-	if (!error && entry == SIZE_MAX)
-		error = check_queue(target, request);
-	if (!error && entry == SIZE_MAX && journal_notes(request->kind))
-		error = journal_entries_check_room(target, request);
 	if (!error && request->kind == WIRE_ADD)
 		error = trace_keeper_for(target, request, &keeper, &promise);
-	if (!error && !push_call(target, request, request->kind, entry))
-		error = error_new(ERROR_FAILED, "out of memory");
-	if (error) {
-		if (keeper >= 0)
-			close(keeper);
-		free(promise.path);
+	if (error)
 		return error;
-	}
+	note_sent(target);
 	trace_keeper_promise(target, &promise);
-	assert(vec_last(&target->calls)->sequence == target->sequence);
 	wire_begin(&out, request->kind, target->sequence);
 	wire_copy(&out, &request->message, none);
 	wire_end(&out);
 	send(target, &out, keeper);
+	if (request->kind == WIRE_DETACH)
+		target->leaving = true;
 	return NULL;
+}
+
+void worker_calls_go_on(struct target *target)
+{
+	while (may_send_next(target)) {
+		struct error *error = send_first(target);
+
+		if (!error)
+			continue;
+		struct request *request = take_call(target, target->sent).request;
+		request_note(request, error);
+		request_close_call(request);
+	}
 }
 
 void worker_calls_send(struct target *target, struct request *request)
 {
-	struct error *error = send_request(target, request, SIZE_MAX);
+	struct error *error = check_queue(target, request);
 
+	if (!error && journal_notes(request->kind))
+		error = journal_entries_check_room(target, request);
+	if (!error && !push_call(target, request, request->kind, SIZE_MAX))
+		error = error_new(ERROR_FAILED, "out of memory");
 	if (error)
 		request_note(request, error);
-	else if (request->kind == WIRE_DETACH)
-		target->leaving = true;
+	else
+		worker_calls_go_on(target);
 }
 
 void worker_calls_detach(struct target *target)
@@ -175,8 +280,12 @@ void worker_calls_replay(struct target *target)
 
 		if (!error)
 			error = check_again(target, request);
-		if (!error)
-			error = send_request(target, request, target->replay - 1);
+		if (!error && !push_call(target, request, entry->kind, target->replay - 1))
+			error = error_new(ERROR_FAILED, "out of memory");
+		else if (!error && (error = send_first(target))) {
+			take_call(target, target->sent);
+			request->calls--;
+		}
 		if (!error)
 			return;
 		if (request) {

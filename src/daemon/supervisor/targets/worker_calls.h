@@ -1,5 +1,9 @@
 /*
  * worker_calls.h - what the supervisor asks of a target's worker.
+ *
+ * (D9) A worker has at most one request of a client's at a time. Of those that wait, root's and
+ *      those of the daemon's own user are sent first, so root waits for one request of others at
+ *      most. Each is judged again when its turn comes: others may have been done meanwhile.
  */
 #ifndef DYNTRACE_WORKER_CALLS_H
 #define DYNTRACE_WORKER_CALLS_H
@@ -8,9 +12,15 @@
 
 struct request;
 struct target;
+struct worker_call;
 
-/* Hands the request to the target's worker; a failure is noted in the request. */
+/* Hands the request to the target's worker, at once or when its turn comes; a failure is noted in
+ * the request. */
 void worker_calls_send(struct target *target, struct request *request);
+/* Sends what waits, if its turn has come. */
+void worker_calls_go_on(struct target *target);
+/* Takes the call that was sent first. */
+void worker_calls_take_answered(struct target *target, struct worker_call *ret_call);
 /* Sends a call of the supervisor's own: `out` has it, begun with the number target->sequence + 1.
  * `fd`: -1, or goes with it. False: out of memory, and nothing was sent. */
 bool worker_calls_send_own(struct target *target, struct wire_out *out, enum wire_kind kind,
