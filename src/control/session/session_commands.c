@@ -180,7 +180,8 @@ static struct error *add_request(struct session *session, struct request *reques
 
 static struct error *check_count(const struct session *session, const struct request *request)
 {
-	size_t most = session->options.tracepoints_max, now = session->tracepoints.count;
+	size_t most = request->spec.most ? request->spec.most : session->options.tracepoints_max;
+	size_t now = session->tracepoints.count;
 
 	if (!most || (now <= most && request->places.count <= most - now))
 		return NULL;

@@ -16,8 +16,8 @@
  *	     has the rights and runs the program that it had when they were allowed, and only if
  *	     their client may still ask for them (H33).
  *
- * Rule D6 is in users.h, rule D7 in targets/trace_keeper.h, rule D8 in requests/owners.h, rule D9
- * in targets/worker_calls.h.
+ * Rule D6 is in users.h, rules D7 and D10 in targets/trace_keeper.h, rule D8 in requests/owners.h,
+ * rule D9 in targets/worker_calls.h.
  *
  * Each file of this folder has a header of its own; here is what all of them share.
  */

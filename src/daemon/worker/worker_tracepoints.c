@@ -119,7 +119,9 @@ struct error *worker_tracepoints_add(struct worker *worker, const struct wire_me
 					.tracer = wire_get_text(message, WIRE_TRACER),
 					.tracer_argument = wire_get_text(message, WIRE_ARGUMENT),
 					.disabled = wire_get_number(message, WIRE_DISABLED, 0),
-					.wait = wire_get_number(message, WIRE_WAIT, 0) };
+					.wait = wire_get_number(message, WIRE_WAIT, 0),
+					.most = wire_get_number(message, WIRE_TRACEPOINT_COUNT,
+								0) };
 	struct error *error = worker_commands_not_attached(worker);
 
 	if (error)

@@ -32,6 +32,7 @@ struct tracepoint_spec {
 	const char *tracer_argument; /* NULL: none */
 	bool disabled; /* placed, but switched off */
 	bool wait; /* if no module has the location yet */
+	size_t most; /* tracepoints that the session may have with it; 0: as its options say */
 };
 
 /* Names of tracepoints, owned by the list. */

@@ -16,7 +16,9 @@ static bool names_tracepoints(enum wire_kind kind)
 
 static bool changes_all(enum wire_kind kind)
 {
-	return kind == WIRE_START || kind == WIRE_STOP || kind == WIRE_DETACH;
+	/* the number of snapshots is limited */
+	return kind == WIRE_START || kind == WIRE_STOP || kind == WIRE_DETACH ||
+	       kind == WIRE_SNAPSHOT;
 }
 
 /* The first name that the pattern means, as the worker finds them; NULL: none. Names that aren't

@@ -196,6 +196,20 @@ void request_leave(struct request *request, struct error *error)
 	error_free(error);
 }
 
+void request_tell(const struct request *request, pid_t pid, const char *text)
+{
+	struct wire_out out = { 0 };
+
+	if (!request->peer)
+		return;
+	wire_begin(&out, WIRE_NOTE, request->sequence);
+	wire_number(&out, WIRE_PID, (uint64_t)pid);
+	wire_text(&out, WIRE_NOTE_TEXT, text);
+	wire_end(&out);
+	peer_send(request->peer, &out);
+	wire_free(&out);
+}
+
 void request_forward(struct request *request, const struct wire_message *answer, pid_t pid)
 {
 	static const enum wire_tag ours[] = { WIRE_PID, WIRE_UID, WIRE_GID, WIRE_GROUP,

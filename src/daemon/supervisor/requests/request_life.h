@@ -45,6 +45,8 @@ void request_note(struct request *request, struct error *error);
 void request_settle(struct request *request);
 /* Answers the peer, which waits no longer; consumes the error. The request goes on. */
 void request_leave(struct request *request, struct error *error);
+/* Sends a WIRE_NOTE to the peer. */
+void request_tell(const struct request *request, pid_t pid, const char *text);
 /* Sends a WIRE_ITEM or WIRE_NOTE to the peer, with the pid of the target that it is about. */
 void request_forward(struct request *request, const struct wire_message *answer, pid_t pid);
 

@@ -27,6 +27,7 @@
 #include "daemon/supervisor/targets/worker_calls.h"
 
 #define WAITING_MAX 1024
+#define WAITING_BYTES_MAX (1u << 20) /* of a user's requests; root has no limit but their number */
 
 struct waiting {
 	uint64_t number;
@@ -106,15 +107,25 @@ static struct error *keep(struct supervisor *supervisor, const char *bytes, size
 }
 
 /* (D6) */
-static struct error *check_room(const struct supervisor *supervisor, uid_t uid)
+static struct error *check_room(const struct supervisor *supervisor, uid_t uid, size_t more)
 {
 	static const struct users_share share = { .most = WAITING_MAX,
 						  .reserve = WAITING_MAX / 8,
 						  .per_user = WAITING_MAX / 4 };
-	size_t own = 0;
+	size_t own = 0, bytes = more;
 
-	for (size_t i = 0; i < supervisor->waiting.count; i++)
-		own += supervisor->waiting.items[i]->who.uid == uid;
+	for (size_t i = 0; i < supervisor->waiting.count; i++) {
+		const struct waiting *waiting = supervisor->waiting.items[i];
+
+		own += waiting->who.uid == uid;
+		bytes += waiting->who.uid == uid ? waiting->length : 0;
+	}
+	if (bytes > WAITING_BYTES_MAX && !supervisor_is_master(supervisor, uid))
+		return error_new(
+			ERROR_FAILED,
+			"the tracepoints of user %u that wait for programs are too large together: more "
+			"than %u KiB (remove some)",
+			uid, WAITING_BYTES_MAX >> 10);
 	return users_check(supervisor, uid, share, supervisor->waiting.count, own,
 			   "tracepoints that wait for programs");
 }
@@ -124,7 +135,8 @@ struct error *waiting_add(struct supervisor *supervisor, const struct request *r
 {
 	const char *name = wire_get_text(&request->message, WIRE_NAME);
 
-	struct error *error = check_room(supervisor, request->who.uid);
+	struct error *error =
+		check_room(supervisor, request->who.uid, request->bytes.bytes.length);
 
 	if (error)
 		return error;
@@ -170,6 +182,15 @@ static bool was_asked(const struct target *target, const struct waiting *waiting
 	return false;
 }
 
+/* (D6) Whose share the process counts to. Anybody can start programs of the name that root waits
+ * for: these must not use up root's share. */
+static uid_t charged(const struct supervisor *supervisor, const struct waiting *waiting,
+		     const struct process *process)
+{
+	return supervisor_is_master(supervisor, waiting->who.uid) ? process->user.uid :
+								     waiting->who.uid;
+}
+
 static void place_one(struct supervisor *supervisor, const struct waiting *waiting, pid_t pid,
 		      const struct process *process, struct request *parent)
 {
@@ -193,7 +214,8 @@ static void place_one(struct supervisor *supervisor, const struct waiting *waiti
 		error = error_new(ERROR_FAILED,
 				  "process %d is being detached: try again in a moment", pid);
 	if (!error)
-		error = target_worker_start(supervisor, pid, process, waiting->who.uid, &target);
+		error = target_worker_start(supervisor, pid, process,
+					    charged(supervisor, waiting, process), &target);
 	if (!error && !vec_push(&target->waited, waiting->number))
 		error = error_new(ERROR_FAILED, "out of memory");
 	if (error)

@@ -282,6 +282,30 @@ void journal_entries_forget_tracepoints(struct target *target)
 	drop(target, 0, SIZE_MAX, is_of_tracepoints, &none);
 }
 
+static bool is_others_switch(const struct journal_entry *old, const struct journal_entry *new)
+{
+	return is_recording(old, new) && old->uid != new->uid && old->uid != 0;
+}
+
+bool journal_entries_forget_switch(struct target *target)
+{
+	struct journal_entry masters = { .uid = target->supervisor->self.uid };
+
+	return drop(target, 0, SIZE_MAX, is_others_switch, &masters) > 0;
+}
+
+bool journal_entries_has_masters(const struct target *target)
+{
+	for (size_t i = 0; i < target->entries.count; i++) {
+		const struct journal_entry *entry = &target->entries.items[i];
+
+		if (entry->kind == WIRE_ADD &&
+		    supervisor_is_master(target->supervisor, entry->uid))
+			return true;
+	}
+	return false;
+}
+
 /* ---- removals -------------------------------------------------------------------------------- */
 
 bool journal_entries_has_name(const struct journal_entries *entries, const char *name)

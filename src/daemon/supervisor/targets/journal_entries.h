@@ -53,6 +53,10 @@ bool journal_entries_add(struct target *target, char *bytes, size_t length);
 bool journal_entries_has_name(const struct journal_entries *entries, const char *name);
 /* Does the pattern mean the name? `exact`: journal_entries_has_name of the pattern. */
 bool journal_entries_means(const char *pattern, const char *name, bool exact);
+/* Is one of root's, or of the daemon's own user's, among them? */
+bool journal_entries_has_masters(const struct target *target);
+/* Drops a WIRE_START or WIRE_STOP of another user than root. True: there was one. */
+bool journal_entries_forget_switch(struct target *target);
 /* No tracepoint is left. */
 void journal_entries_forget_tracepoints(struct target *target);
 void journal_entries_free(struct target *target);

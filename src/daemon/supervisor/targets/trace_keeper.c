@@ -139,9 +139,16 @@ struct error *trace_keeper_for(struct target *target, const struct request *requ
 		return error;
 	if (has_log_file(request))
 		return make_log_keeper(request, ret_fd);
-	if (!target->trace && (is_for(request, "ctf") || is_for(request, "call")))
-		return make_keeper(target, request, ret_fd, ret_promise);
-	return NULL;
+	if (target->trace || (!is_for(request, "ctf") && !is_for(request, "call")))
+		return NULL;
+	if (journal_entries_has_masters(target) &&
+	    !supervisor_is_master(target->supervisor, request->who.uid))
+		return error_new(
+			ERROR_NOT_PERMITTED,
+			"process %d (%s) is traced by root: only root begins its trace (the tracers "
+			"count and log need none)",
+			target->pid, target->process.name);
+	return make_keeper(target, request, ret_fd, ret_promise);
 }
 
 int trace_keeper_again(struct target *target)

@@ -24,8 +24,15 @@ struct promise {
 	struct identity who;
 };
 
-/* The keeper that a WIRE_ADD needs; -1: none. *ret_path: the directory that it may make; NULL: it
- * makes none. */
+/*
+ * (D10) The trace of a process with tracepoints of root's is root's: another user could remove it,
+ *       or let it fill up, and so end the recording of all. Root's first tracepoint in a process
+ *       ends a trace of other users, with their tracepoints, and others begin none behind it. The
+ *       daemon's own user counts as root.
+ *
+ * The keeper that a WIRE_ADD needs; -1: none. *ret_path: the directory that it may make; NULL: it
+ * makes none.
+ */
 struct error *trace_keeper_for(struct target *target, const struct request *request, int *ret_fd,
 			       struct promise *ret_promise);
 /* The keeper of the trace that a dead worker left, for the next; -1: none. */

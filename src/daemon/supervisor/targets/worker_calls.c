@@ -4,11 +4,15 @@
 #include "worker_calls.h"
 
 #include <assert.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "daemon/base/log.h"
+#include "daemon/supervisor/events.h"
 #include "journal.h"
 #include "daemon/supervisor/requests/owners.h"
 #include "daemon/supervisor/requests/permissions.h"
@@ -187,6 +191,40 @@ static struct error *check_once_more(const struct target *target, const struct r
 	return error ? error : owners_check(request, target);
 }
 
+/* Others may have stopped or started the recording before root came. */
+static void record_as_root_wants(struct target *target, const struct request *request)
+{
+	bool wanted = target->supervisor->recording;
+
+	if (!supervisor_is_master(target->supervisor, request->who.uid) ||
+	    !journal_entries_forget_switch(target))
+		return;
+	send_plain(target, wanted ? WIRE_START : WIRE_STOP);
+	journal_write(target);
+}
+
+/* A trace of another user's is in a folder of that user, who can remove it or let it fill up, and
+ * end with it the recording of all. So root's first tracepoint ends it, and begins anew (D10). */
+static bool ends_others(const struct target *target, const struct request *request)
+{
+	return request->kind == WIRE_ADD && target->trace &&
+	       supervisor_is_master(target->supervisor, request->who.uid) &&
+	       !supervisor_is_master(target->supervisor, target->owner.uid);
+}
+
+/* The request waits until the worker has gone, and begins another. */
+static void end_others(struct target *target, const struct request *request)
+{
+	char text[PATH_MAX + 100];
+
+	snprintf(text, sizeof(text), "user %u traces the process: the trace of user %u, %s, ends",
+		 request->who.uid, target->owner.uid, target->trace);
+	log_line("process %d (%s): %s", target->pid, target->process.name, text);
+	events_tell(target->supervisor, target->pid, target->process.name, "failed", text);
+	request_tell(request, target->pid, text);
+	worker_calls_detach(target);
+}
+
 /* Sends the first call that waits. */
 static struct error *send_first(struct target *target)
 {
@@ -196,11 +234,13 @@ static struct error *send_first(struct target *target)
 	struct wire_out out = { 0 };
 	struct promise promise = { 0 };
 	int keeper = -1;
+	bool master = supervisor_is_master(target->supervisor, request->who.uid);
+	size_t most = master ? WIRE_TRACEPOINTS_MAX : WIRE_TRACEPOINTS_MAX / 8 * 7; /* D6 */
 	struct error *error = NULL;
 
 	if (is_clients(call))
 		error = check_once_more(target, request);
-	if (!error && request->kind == WIRE_ADD && target->tracepoints >= WIRE_TRACEPOINTS_MAX)
+	if (!error && request->kind == WIRE_ADD && target->tracepoints >= most)
 		error = error_new(ERROR_FAILED,
 				  "process %d has %zu tracepoints already (the limit)", target->pid,
 				  target->tracepoints);
@@ -208,10 +248,14 @@ static struct error *send_first(struct target *target)
 		error = trace_keeper_for(target, request, &keeper, &promise);
 	if (error)
 		return error;
+	if (request->kind == WIRE_ADD && is_clients(call))
+		record_as_root_wants(target, request);
 	note_sent(target);
 	trace_keeper_promise(target, &promise);
 	wire_begin(&out, request->kind, target->sequence);
 	wire_copy(&out, &request->message, none);
+	if (request->kind == WIRE_ADD)
+		wire_number(&out, WIRE_TRACEPOINT_COUNT, most);
 	wire_end(&out);
 	send(target, &out, keeper);
 	if (request->kind == WIRE_DETACH)
@@ -222,11 +266,14 @@ static struct error *send_first(struct target *target)
 void worker_calls_go_on(struct target *target)
 {
 	while (may_send_next(target)) {
-		struct error *error = send_first(target);
+		struct request *request = target->calls.items[target->sent].request;
 
+		if (ends_others(target, request))
+			return end_others(target, request);
+		struct error *error = send_first(target);
 		if (!error)
 			continue;
-		struct request *request = take_call(target, target->sent).request;
+		take_call(target, target->sent);
 		request_note(request, error);
 		request_close_call(request);
 	}
