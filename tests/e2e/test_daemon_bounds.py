@@ -169,7 +169,7 @@ def test_switches_and_unknown_attributes_leave_nothing_in_the_journal(shared, sp
 def test_a_users_requests_have_a_limit_that_root_does_not_feel(shared, processes, many_path):
     """(J4) A member fills his part of the journal. Root goes on."""
     one = processes.start([many_path])
-    shared.attach(one.pid)
+    shared.add(f"{one.pid}:main", "-n", "first")  # the trace is root's
     client = User(shared.socket, MEMBER)
     before = memory(shared.process.pid)
     contexts = [(f"int:{'c' * 3900}{number}:0") for number in range(14)]

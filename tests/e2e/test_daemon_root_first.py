@@ -6,7 +6,7 @@ import shutil
 import signal
 
 import pytest
-from daemon_harness import CALLS, helpers
+from daemon_harness import CALLS, helpers, message
 from harness import Trace, until
 from test_daemon_bounds import GROUP, MEMBER, User, many_path, memory, place, shared  # noqa: F401
 from test_daemon_users import STRANGER, _program as start_as, folder_of
@@ -236,3 +236,60 @@ def test_a_member_takes_no_snapshots_of_roots_trace(new_daemon, place, spin):  #
     assert "is traced by user 0, too" in daemon.fails("snapshot", one.pid, user=MEMBER)
     daemon("snapshot", one.pid)
     daemon("detach", one.pid)
+
+
+# ---- time (D11) and the log -----------------------------------------------------------------------------------
+
+def test_time_is_shared_by_users_not_by_connections(shared):  # noqa: F811
+    """Root's `status` took 45 s beside 900 connections of one member that all asked for something."""
+    users = [User(shared.socket, MEMBER) for _ in range(300)]
+    until(lambda: shared.json("status")["clients"] > 300, "the connections")
+    os.kill(shared.process.pid, signal.SIGSTOP)
+    for user in users:
+        user.socket.sendall(2 * message("WIRE_ATTACH", WIRE_TARGET="no such process"))
+    users += [User(shared.socket, MEMBER) for _ in range(300)]
+    root = ask(shared, None, "WIRE_STATUS")
+    os.kill(shared.process.pid, signal.SIGCONT)
+    assert root.reply() is None
+    before = shared.log_text().count("uid=61901 ")
+    assert before <= 10, before  # a turn for the listener, and one or two for root
+    for user in [root, *users]:
+        user.close()
+
+
+def test_lines_of_a_member_do_not_fill_the_log(shared):  # noqa: F811
+    """A line per request: root's lines would be pushed out of a log of bounded size."""
+    shared("status")
+    user = User(shared.socket, MEMBER)
+    for _ in range(3000):
+        assert user.ask("WIRE_STATUS") is None
+    user.close()
+    lines = shared.log_text().count("uid=61901 ")
+    assert 1000 <= lines < 3000
+    shared("status")
+    assert shared.log_text().count("uid=0 ") == 2
+
+    def accounted():
+        shared("status", user=MEMBER)
+        text = shared.log_text()
+        return text.count("uid=61901 ") + sum(map(int, re.findall(r"uid=61901: (\d+) lines left out: too many at once", text))) > 3000
+    until(accounted, "the number of lines that were left out")
+
+
+def test_a_log_file_is_bounded(new_daemon, place, scratch):  # noqa: F811
+    path = os.path.join(scratch, "audit")
+    with open(path, "wb") as file:
+        file.write(b"old\n" * (4 << 20))
+    with open(path + ".1", "w") as file:
+        file.write("older\n")
+    daemon = new_daemon("--log", path)
+    daemon.build = place
+    daemon.start()
+    daemon("status")
+    daemon("status")
+    with open(path + ".1") as file:
+        text = file.read()
+    assert text.startswith("old\n") and "dyntraced[" in text and "older" not in text
+    with open(path) as file:
+        assert file.read().count(" status: ok\n") == 2
+    assert os.stat(path).st_mode & 0o777 == 0o640

@@ -78,21 +78,30 @@ static void run_timers(struct loop *loop)
 	}
 }
 
+struct error *loop_turn(struct loop *loop, int timeout_ms)
+{
+	struct epoll_event event;
+	int count = epoll_wait(loop->epoll_fd, &event, 1, timeout_ms);
+
+	if (count < 0 && errno != EINTR)
+		return error_errno(errno, "epoll_wait");
+	if (count == 1) {
+		struct loop_source *source = event.data.ptr;
+
+		assert(source->fd >= 0); /* who closes a source removes it first */
+		source->ready(source, event.events);
+	}
+	return NULL;
+}
+
 struct error *loop_run(struct loop *loop)
 {
 	assert(loop->epoll_fd >= 0);
 	while (!loop->over) {
-		struct epoll_event event;
-		int count = epoll_wait(loop->epoll_fd, &event, 1, sleep_ms(loop));
+		struct error *error = loop_turn(loop, sleep_ms(loop));
 
-		if (count < 0 && errno != EINTR)
-			return error_errno(errno, "epoll_wait");
-		if (count == 1) {
-			struct loop_source *source = event.data.ptr;
-
-			assert(source->fd >= 0); /* who closes a source removes it first */
-			source->ready(source, event.events);
-		}
+		if (error)
+			return error;
 		if (loop->timers)
 			run_timers(loop);
 	}

@@ -37,6 +37,10 @@ struct error *loop_open(struct loop *loop);
 void loop_close(struct loop *loop);
 /* Runs until `over` is set. */
 struct error *loop_run(struct loop *loop);
+/* Calls the handler of one ready source, if there is any; waits no longer than timeout_ms. The
+ * handler may close the loop. A loop inside another is a source of it, its epoll_fd: then all its
+ * sources together have one turn. */
+struct error *loop_turn(struct loop *loop, int timeout_ms);
 
 struct error *loop_add(struct loop *loop, struct loop_source *source, uint32_t events);
 void loop_change(struct loop *loop, struct loop_source *source, uint32_t events);

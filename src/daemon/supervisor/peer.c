@@ -24,6 +24,7 @@
 #define HALF_MESSAGE_SECONDS 30 /* that a peer may take to send the rest */
 #define AGENT_SECONDS 10 /* ... and an agent to say anything: it waits 2 s for an answer */
 #define SECOND_NS 1000000000ULL
+#define ACCEPT_MAX 256 /* connections per turn */
 
 static void forget_peer(struct supervisor *supervisor, const struct peer *peer)
 {
@@ -49,13 +50,13 @@ void peer_drop(struct peer *peer, const char *why)
 {
 	struct supervisor *supervisor = peer->supervisor;
 
-	if (why)
+	if (why && log_share_take(supervisor, peer->who.uid))
 		log_line("dropped pid %d, uid %u: %s", peer->who.pid, peer->who.uid, why);
 	if (peer->request) {
 		assert(peer->request->peer == peer); /* D2 */
 		peer->request->peer = NULL; /* D3 */
 	}
-	loop_remove(&supervisor->loop, &peer->source);
+	loop_remove(&peer->user->loop, &peer->source);
 	channel_close(&peer->channel);
 	count_queue(peer);
 	users_leave(supervisor, peer->user, peer->is_agent);
@@ -72,7 +73,7 @@ static void set_events(struct peer *peer)
 		events |= EPOLLIN;
 	if (!channel_is_idle(&peer->channel) || peer->again)
 		events |= EPOLLOUT;
-	loop_change(&peer->supervisor->loop, &peer->source, events);
+	loop_change(&peer->user->loop, &peer->source, events);
 }
 
 void peer_send(struct peer *peer, struct wire_out *out)
@@ -193,11 +194,13 @@ static struct error *admit(struct supervisor *supervisor, int fd, bool is_agent,
 			   connections_of(supervisor, ret_who->uid, is_agent), "connections");
 }
 
-static void refuse(int fd, const struct identity *who, const struct error *error)
+static void refuse(struct supervisor *supervisor, int fd, const struct identity *who,
+		   const struct error *error)
 {
 	struct wire_out out = { 0 };
 
-	log_line("refused pid %d, uid %u: %s", who->pid, who->uid, error_text(error));
+	if (log_share_take(supervisor, who->uid))
+		log_line("refused pid %d, uid %u: %s", who->pid, who->uid, error_text(error));
 	wire_begin_reply(&out, 1, error);
 	wire_end(&out);
 	if (!out.bytes.failed)
@@ -214,7 +217,8 @@ static void pause_accepting(struct supervisor *supervisor, struct loop_source *s
 	supervisor_sweep_soon(supervisor);
 }
 
-static void accept_peer(struct supervisor *supervisor, struct loop_source *source, bool is_agent)
+/* False: nobody else has connected. */
+static bool accept_peer(struct supervisor *supervisor, struct loop_source *source, bool is_agent)
 {
 	int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct identity who = { 0 };
@@ -222,7 +226,7 @@ static void accept_peer(struct supervisor *supervisor, struct loop_source *sourc
 	if (fd < 0) {
 		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
 			pause_accepting(supervisor, source);
-		return;
+		return false;
 	}
 	_cleanup_error_ struct error *error = admit(supervisor, fd, is_agent, &who);
 	struct peer *peer = error ? NULL : calloc(1, sizeof(*peer));
@@ -233,7 +237,8 @@ static void accept_peer(struct supervisor *supervisor, struct loop_source *sourc
 		if (user)
 			users_leave(supervisor, user, is_agent);
 		free(peer);
-		return refuse(fd, &who, error);
+		refuse(supervisor, fd, &who, error);
+		return true;
 	}
 	*peer = (struct peer){ .supervisor = supervisor,
 			       .user = user,
@@ -244,24 +249,32 @@ static void accept_peer(struct supervisor *supervisor, struct loop_source *sourc
 	channel_open(&peer->channel, fd, WIRE_REQUEST_MAX, PEER_QUEUE_MAX);
 	peer->channel.asks_sender = is_agent && supervisor->self.uid == 0;
 	assert(fcntl(fd, F_GETFL) & O_NONBLOCK); /* D1 */
-	error = loop_add(&supervisor->loop, &peer->source, EPOLLIN | EPOLLRDHUP);
+	error = loop_add(&user->loop, &peer->source, EPOLLIN | EPOLLRDHUP);
 	if (error)
-		return peer_drop(peer, error_text(error));
-	if (is_agent)
+		peer_drop(peer, error_text(error));
+	else if (is_agent)
 		supervisor_sweep_soon(supervisor);
+	return true;
+}
+
+/* Others may connect as fast as they can: root must not wait a turn for each of them (D11). */
+static void accept_some(struct supervisor *supervisor, struct loop_source *source, bool is_agent)
+{
+	for (int i = 0; i < ACCEPT_MAX && accept_peer(supervisor, source, is_agent); i++)
+		;
 }
 
 void peer_accept(struct loop_source *source, uint32_t events)
 {
 	(void)events;
-	accept_peer((struct supervisor *)((char *)source - offsetof(struct supervisor, listener)),
+	accept_some((struct supervisor *)((char *)source - offsetof(struct supervisor, listener)),
 		    source, false);
 }
 
 void peer_accept_agent(struct loop_source *source, uint32_t events)
 {
 	(void)events;
-	accept_peer((struct supervisor *)((char *)source - offsetof(struct supervisor, agents)),
+	accept_some((struct supervisor *)((char *)source - offsetof(struct supervisor, agents)),
 		    source, true);
 }
 

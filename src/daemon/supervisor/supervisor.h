@@ -16,8 +16,8 @@
  *	     has the rights and runs the program that it had when they were allowed, and only if
  *	     their client may still ask for them (H33).
  *
- * Rule D6 is in users.h, rules D7 and D10 in targets/trace_keeper.h, rule D8 in requests/owners.h,
- * rule D9 in targets/worker_calls.h.
+ * Rules D6 and D11 are in users.h, rules D7 and D10 in targets/trace_keeper.h, rule D8 in
+ * requests/owners.h, rule D9 in targets/worker_calls.h.
  *
  * Each file of this folder has a header of its own; here is what all of them share.
  */
@@ -27,6 +27,7 @@
 #include "control/base/vec.h"
 #include "daemon/base/loop.h"
 #include "events.h"
+#include "log_share.h"
 #include "daemon/supervisor/requests/identity.h"
 #include "users.h"
 
@@ -61,6 +62,7 @@ struct supervisor {
 	uint64_t last_waiting; /* number of the waiting tracepoint that was kept last */
 	struct exec_events *execs; /* NULL: nothing has waited yet */
 	struct failures failures;
+	struct log_shares log_shares;
 	bool recording;
 	uint64_t end_at;
 	bool ending; /* no new requests; over when the last target has been let go */

@@ -1,6 +1,7 @@
 #include "users.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
@@ -78,6 +79,47 @@ struct error *users_check(const struct supervisor *supervisor, uid_t uid, struct
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
+static void take_turn(struct loop_source *source, uint32_t events)
+{
+	struct account *user =
+		(struct account *)((char *)source - offsetof(struct account, turn));
+
+	(void)events;
+	assert(source->fd == user->loop.epoll_fd); /* D11 */
+	error_free(loop_turn(&user->loop, 0)); /* the user may be gone afterwards */
+}
+
+static struct account *open_account(struct supervisor *supervisor, uid_t uid)
+{
+	struct account *user = calloc(1, sizeof(*user));
+
+	if (!user)
+		return NULL;
+	user->uid = uid;
+	struct error *error = loop_open(&user->loop);
+	user->turn = (struct loop_source){ .fd = user->loop.epoll_fd, .ready = take_turn };
+	if (!error)
+		error = loop_add(&supervisor->loop, &user->turn, EPOLLIN);
+	if (!error && vec_push(&supervisor->users, user))
+		return user;
+	error_free(error);
+	loop_close(&user->loop);
+	free(user);
+	return NULL;
+}
+
+static void close_account(struct supervisor *supervisor, struct account *user)
+{
+	for (size_t i = 0; i < supervisor->users.count; i++) {
+		if (supervisor->users.items[i] == user)
+			supervisor->users.items[i] =
+				supervisor->users.items[--supervisor->users.count];
+	}
+	loop_remove(&supervisor->loop, &user->turn);
+	loop_close(&user->loop);
+	free(user);
+}
+
 struct account *users_enter(struct supervisor *supervisor, uid_t uid, bool is_agent)
 {
 	struct account *user = NULL;
@@ -86,14 +128,10 @@ struct account *users_enter(struct supervisor *supervisor, uid_t uid, bool is_ag
 		if (supervisor->users.items[i]->uid == uid)
 			user = supervisor->users.items[i];
 	}
-	if (!user) {
-		user = calloc(1, sizeof(*user));
-		if (!user || !vec_push(&supervisor->users, user)) {
-			free(user);
-			return NULL;
-		}
-		user->uid = uid;
-	}
+	if (!user)
+		user = open_account(supervisor, uid);
+	if (!user)
+		return NULL;
 	*(is_agent ? &user->agents : &user->clients) += 1;
 	return user;
 }
@@ -106,12 +144,7 @@ void users_leave(struct supervisor *supervisor, struct account *user, bool is_ag
 	if (--*count || user->agents || user->clients)
 		return;
 	assert(!user->queued);
-	for (size_t i = 0; i < supervisor->users.count; i++) {
-		if (supervisor->users.items[i] == user)
-			supervisor->users.items[i] =
-				supervisor->users.items[--supervisor->users.count];
-	}
-	free(user);
+	close_account(supervisor, user);
 }
 
 size_t users_count(const struct supervisor *supervisor, bool agents)

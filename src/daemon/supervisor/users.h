@@ -5,6 +5,9 @@
  *      per user, and of all users together. What all users together may have leaves a reserve that
  *      only root and the daemon's own user get. Agents, which anybody may connect, have limits of
  *      their own.
+ * (D11) Time is shared by users, not by connections: the connections of one user are a loop of
+ *       their own, which has one turn in the supervisor's. A user with a thousand connections made
+ *       root wait for as many requests.
  */
 #ifndef DYNTRACE_USERS_H
 #define DYNTRACE_USERS_H
@@ -14,12 +17,15 @@
 #include <sys/types.h>
 
 #include "control/base/error.h"
+#include "daemon/base/loop.h"
 
 struct supervisor;
 
 /* With connections; freed with the last of them. */
 struct account {
 	uid_t uid;
+	struct loop loop; /* of its connections (D11) */
+	struct loop_source turn; /* in the supervisor's loop */
 	size_t clients, agents;
 	size_t queued; /* bytes of answers that it hasn't read */
 };
@@ -44,7 +50,7 @@ struct users_share users_targets(const struct supervisor *supervisor);
 struct error *users_check(const struct supervisor *supervisor, uid_t uid, struct users_share share,
 			  size_t all, size_t own, const char *what);
 
-/* One more connection; NULL: out of memory. */
+/* One more connection; NULL: out of memory or descriptors. */
 struct account *users_enter(struct supervisor *supervisor, uid_t uid, bool is_agent);
 void users_leave(struct supervisor *supervisor, struct account *user, bool is_agent);
 /* Connections of all users. */

@@ -140,6 +140,8 @@ static void log_request(const struct request *request)
 	const char *summary = request->summary.text ? request->summary.text : "";
 	const struct identity *who = &request->who;
 
+	if (!log_share_take(request->supervisor, who->uid))
+		return;
 	if (request->failed)
 		log_line("uid=%u pid=%d %s%s: failed: %.*s", who->uid, who->pid,
 			 wire_kind_name(request->kind), summary, LOGGED_MAX,
@@ -189,9 +191,10 @@ void request_settle(struct request *request)
 void request_leave(struct request *request, struct error *error)
 {
 	assert(request->peer && request->calls);
-	log_line("uid=%u pid=%d %s%s: still at work: %s", request->who.uid, request->who.pid,
-		 wire_kind_name(request->kind), request->summary.text ? request->summary.text : "",
-		 error_text(error));
+	if (log_share_take(request->supervisor, request->who.uid))
+		log_line("uid=%u pid=%d %s%s: still at work: %s", request->who.uid,
+			 request->who.pid, wire_kind_name(request->kind),
+			 request->summary.text ? request->summary.text : "", error_text(error));
 	answer(request, error);
 	error_free(error);
 }

@@ -30,8 +30,9 @@ static void attach_done(struct target *target, const struct wire_message *reply)
 		target->leaves_again = false;
 		return worker_calls_detach(target);
 	}
-	log_line("process %d (%s): %s", target->pid, target->process.name,
-		 again ? "found again" : "attached");
+	if (log_share_take(target->supervisor, target->asker))
+		log_line("process %d (%s): %s", target->pid, target->process.name,
+			 again ? "found again" : "attached");
 	if (!again) {
 		target->replay = 0;
 		worker_calls_replay(target);
@@ -46,7 +47,7 @@ static void own_call_done(struct target *target, const struct worker_call *call,
 	struct error *error = wire_reply_error(reply);
 
 	target->gone = call->kind == WIRE_DETACH;
-	if (call->kind == WIRE_SETTLE)
+	if (call->kind == WIRE_SETTLE && log_share_take(target->supervisor, target->asker))
 		log_line("process %d (%s): settled%s%s", target->pid, target->process.name,
 			 error ? ": " : "", error ? error_text(error) : "");
 	if (call->kind == WIRE_REGISTER && error && error_kind(error) == ERROR_GONE)
@@ -57,8 +58,9 @@ static void own_call_done(struct target *target, const struct worker_call *call,
 	}
 	if (!error)
 		return attach_done(target, reply);
-	log_line("process %d (%s): not attached: %s", target->pid, target->process.name,
-		 error_text(error));
+	if (log_share_take(target->supervisor, target->asker))
+		log_line("process %d (%s): not attached: %s", target->pid, target->process.name,
+			 error_text(error));
 	target->gone = true;
 	target_fail_calls(target, error);
 	error_free(error);
