@@ -2,12 +2,14 @@
 /result/facts, as JSON."""
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 import traceback
 
 sys.path.insert(0, "/source/tests/e2e")
-from harness import Processes, Program, Snapshot, Trace, until  # noqa: E402
+from harness import Dyntrace, Processes, Program, Snapshot, Trace, status, until  # noqa: E402
 
 USER, UID = "dyntracer", 1500
 RUNTIME = f"/run/user/{UID}"
@@ -100,11 +102,51 @@ def user_daemon(facts, processes):
     run("systemctl", "stop", "manager.service")
 
 
+def commands_processed():
+    """By redis's own count, without this question."""
+    return int(re.search(r"total_commands_processed:(\d+)", run("redis-cli", "info", "stats"))[1])
+
+
+def benchmark():
+    run("redis-benchmark", "-q", "-n", 1000, "-c", 5, "-t", "set,get")
+
+
+def hardened_service(facts, processes):
+    """redis-server.service as Debian ships it, traced with exits while it works, twice; then all its functions."""
+    facts["redis started"] = run("systemctl", "start", "redis-server.service")
+    until(lambda: run("redis-cli", "ping") == "PONG\n", "redis")
+    pid = int(run("systemctl", "show", "--value", "-pMainPID", "redis-server.service"))
+    facts["redis filters"] = [status(pid, "Seccomp"), int(status(pid, "Seccomp_filters")) > 5, status(pid, "NoNewPrivs")]
+    tracer = Dyntrace(BIN, processes, "/tmp")
+    facts["redis traces"] = []
+    for _ in range(2):
+        before = Snapshot(pid)
+        first = commands_processed()
+        tracing = tracer.start_trace(pid, "--function", "call", "--function", "lookupCommand", "-e", "-t", "backtrace")
+        benchmark()
+        trace = tracing.stop()
+        before.assert_unchanged(busy=True)
+        names = trace.names()
+        done = commands_processed() - first - 1  # without the first question
+        facts["redis traces"].append([names["call_entry"] - done, names["call_exit"] - done, trace.lost,
+                                      all(len(event.fields["backtrace"]) > 3 for event in trace.named("call_entry"))])
+    before = Snapshot(pid)
+    tracing = tracer.start_trace(pid, "--function", "*", "-e", "--buffer-size", "64M")
+    benchmark()
+    tracing.process.send_signal(signal.SIGINT)
+    facts["redis all"] = tracing.process.communicate(timeout=50)[1]
+    before.assert_unchanged(busy=True)
+    facts["redis alive"] = [run("redis-cli", "ping"), run("systemctl", "show", "--value", "-pNRestarts", "redis-server.service"),
+                            int(run("systemctl", "show", "--value", "-pMainPID", "redis-server.service")) == pid]
+    run("systemctl", "stop", "redis-server.service")
+
+
 def main():
     facts, processes = {}, Processes()
     try:
         system_daemon(facts, processes)
         user_daemon(facts, processes)
+        hardened_service(facts, processes)
     except Exception:  # the test shows any error
         facts["failed"] = traceback.format_exc() + run("journalctl", "--no-pager", "-u", "dyntraced.service", "-o", "cat")
     processes.close()

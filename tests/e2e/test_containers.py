@@ -1,0 +1,116 @@
+"""Programs in containers of Podman and crun, with its default filter of system calls, traced from the host. The container's root is made of
+this machine's files."""
+import os
+import shutil
+import subprocess
+
+import pytest
+from harness import Snapshot, status, until
+
+CALLS, THREADS = 500, 3
+WAYS = {
+    "default": [],
+    "read-only": ["--read-only", "--cap-drop=all", "--user", "1000:1000"],
+    "users": ["--uidmap", "0:100000:65536", "--gidmap", "0:100000:65536"],
+}
+
+
+def prefix():
+    """crun knows only pure cgroup v1 or v2: where there is a mixture, it sees v2 alone."""
+    pure = subprocess.run(["stat", "-fc", "%T", "/sys/fs/cgroup"], capture_output=True, text=True).stdout.strip() == "cgroup2fs"
+    return [] if pure else ["unshare", "-m", "sh", "-c", 'mount -t cgroup2 none /sys/fs/cgroup && exec "$@"', "sh"]
+
+
+class Container:
+    """A program of tests/programs as the first process of a container. It keeps step by two pipes with names."""
+
+    def __init__(self, processes, programs, scratch, options, words):
+        self.base = os.path.join(scratch, "container")
+        root, talk = os.path.join(self.base, "root"), os.path.join(self.base, "talk")
+        for folder in ("usr", "etc", "proc", "sys", "dev", "tmp", "run", "var", "talk", "programs"):
+            os.makedirs(os.path.join(root, folder))
+        for link in ("bin", "lib", "lib64", "sbin"):
+            os.symlink("usr/" + link, os.path.join(root, link))
+        os.mkdir(talk)
+        for name in ("ready", "go"):
+            os.mkfifo(os.path.join(talk, name))
+            os.chmod(os.path.join(talk, name), 0o666)
+        for path in (scratch, self.base, root, talk):
+            os.chmod(path, 0o755)
+        if "--uidmap" in options:  # crun makes files there as the container's root
+            subprocess.run(["chown", "-R", "-h", "100000:100000", root], check=True)
+        self.ready = os.open(os.path.join(talk, "ready"), os.O_RDWR)
+        self.go_fd = os.open(os.path.join(talk, "go"), os.O_RDWR)
+        pid_file = os.path.join(self.base, "pid")
+        self.podman = ["podman", "--root", os.path.join(self.base, "store"), "--runroot", os.path.join(self.base, "run"),
+                       "--cgroup-manager=cgroupfs", "--runtime=crun", "--storage-driver=vfs"]
+        start = f"exec /programs/{words[0]} --ready-fd 3 --go-fd 4 {' '.join(map(str, words[1:]))} 3>/talk/ready 4</talk/go"
+        # limits that need no right to raise them
+        self.process = processes.start(
+            [*prefix(), *self.podman, "run", "--rm", "--name", "one", "--cgroups=disabled", "--network=none", "--log-driver=none",
+             "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000", "--pidfile", pid_file, "-v", "/usr:/usr:ro",
+             "-v", f"{programs}:/programs:ro", "-v", f"{talk}:/talk", *options, "--rootfs", root, "/bin/sh", "-c", start],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until(lambda: os.path.exists(pid_file) and open(pid_file).read().strip() or self.process.poll() is not None, "the container")
+        if self.process.poll() is not None:
+            raise AssertionError(self.process.stderr.read())
+        self.pid = int(open(pid_file).read())
+        self.wait_ready()
+
+    def wait_ready(self):
+        assert os.read(self.ready, 1) == b"r"
+        return self
+
+    def go(self):
+        os.write(self.go_fd, b"g")
+        return self
+
+    def finish(self):
+        self.go()
+        output, error = self.process.communicate(timeout=50)
+        assert self.process.returncode == 0, error
+        return output
+
+    def close(self):
+        """Leaves no process and no mount behind, however the test ended."""
+        if os.path.exists(f"/proc/{self.pid}") and self.process.poll() is None:
+            os.kill(self.pid, 9)
+            self.process.communicate(timeout=50)
+        os.close(self.ready)
+        os.close(self.go_fd)
+
+
+@pytest.fixture
+def container(processes, program_path, scratch):
+    if not shutil.which("podman") or not shutil.which("crun"):
+        pytest.skip("podman and crun aren't installed (.ci/install-packages check)")
+    if os.geteuid():
+        pytest.skip("only root traces processes of containers")
+    started = []
+
+    def start(options, *words):
+        started.append(Container(processes, os.path.dirname(program_path("spin")), scratch, options, words))
+        return started[-1]
+    yield start
+    for one in started:
+        one.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_traces_a_program_in_a_container(dyntrace, container, way):
+    """Exact counts per thread, strings, backtraces, exits; afterwards the program is as it was."""
+    inside = container(WAYS[way], "spin", "--threads", THREADS, "--calls", CALLS, "--rounds", 2)
+    assert status(inside.pid, "Seccomp") == "2"
+    before = Snapshot(inside.pid)
+    tracing = dyntrace.start_trace(inside.pid, "--function", "foo", "-e", "-t", "backtrace", "-t", "comm")
+    inside.go().wait_ready()
+    trace = tracing.stop()
+    before.assert_unchanged()
+    assert trace.lost == 0
+    assert trace.names() == {"foo_entry": THREADS * CALLS, "foo_exit": THREADS * CALLS}
+    assert sorted(trace.per_tid("foo_entry").values()) == [CALLS] * THREADS
+    for event in trace.named("foo_entry"):
+        assert event.fields["text"] == "dyntrace" and event.fields["comm"] == "spin" and len(event.fields["backtrace"]) >= 3, event
+    inside.go().wait_ready()
+    lines = inside.finish().splitlines()
+    assert [int(line.split()[1]) for line in lines] == [2 * CALLS] * THREADS
