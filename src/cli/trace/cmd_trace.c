@@ -107,7 +107,7 @@ static void run_free(struct trace_run *run)
 	session_destroy(run->session);
 	printer_destroy(run->printer);
 	launch_free(run->launch);
-	proc_close(run->opened);
+	trace_targets_close(&run->opened);
 	free(run->output);
 }
 
@@ -217,6 +217,13 @@ static void note_begun(const struct trace_run *run)
 
 	for (size_t i = 0; i < count; i++)
 		placed += !session_tracepoint(run->session, i).refusal;
+	if (run->joined) {
+		cli_note("tracing %s (%d) and %zu more process%s: %zu tracepoint%s placed; "
+			 "Ctrl-C ends it",
+			 run->proc->comm, run->proc->pid, run->joined, run->joined == 1 ? "" : "es",
+			 placed, placed == 1 ? "" : "s");
+		return;
+	}
 	cli_note(
 		"tracing %s (%d): %zu tracepoint%s placed, target stopped for %.1f ms; Ctrl-C ends it",
 		run->proc->comm, run->proc->pid, placed, placed == 1 ? "" : "s",
@@ -315,7 +322,7 @@ const struct command command_trace = {
 	.summary = "trace a command or a running process",
 	.usage = "-c \"COMMAND ARGS\" WHAT... [OPTIONS]\n"
 		 "WHAT... [OPTIONS] -- COMMAND ARGS...\n"
-		 "-p TARGET WHAT... [OPTIONS]",
+		 "-p TARGET... WHAT... [OPTIONS]",
 	.details =
 		"Records every hit of WHAT (--function, --probe, --marker) in a CTF trace until the target\n"
 		"ends, Ctrl-C, or --for, and leaves the target as it was.\n"
@@ -329,6 +336,7 @@ const struct command command_trace = {
 	.example =
 		"dyntrace trace -c \"ls -l\" --function main -e --print\n"
 		"dyntrace trace -p redis-server --function processCommand --for 2\n"
+		"dyntrace trace -p nginx --function 'ngx_http_*' -e --for 500ms\n"
 		"dyntrace trace -p redis-server --function 'zmalloc*' --filter '$rdi > 4096' -t backtrace\n"
 		"dyntrace trace -p redis-server --function '*Command' -e --mode overwrite --buffer-size 16M\n"
 		"dyntrace trace --function malloc@libc.so.6 --rate 100/s -o /tmp/malloc -- sort /etc/passwd\n"

@@ -17,8 +17,11 @@ const struct option_spec trace_options[] = {
 	OPTION_GROUP("Target"),
 	{ 'c', NULL, "COMMAND", "start this command, traced from its first instruction",
 	  .string = &trace_args.command },
-	{ 'p', NULL, "TARGET", "trace this process: a pid or a name",
-	  .string = &trace_args.target },
+	{ 'p', "pid", "TARGET",
+	  "trace this process, a pid, or all processes of this name, in one trace (repeatable)",
+	  .list = &trace_args.targets },
+	{ 0, "children", NULL, "with -p: also the processes that these have started so far",
+	  .flag = &trace_args.children },
 	{ 0, "no-follow-fork", NULL, "don't trace forked children",
 	  .flag = &trace_args.no_follow_fork },
 	{ 0, "follow-exec", NULL, "also trace programs that the target and its children start (execve)",
@@ -172,7 +175,8 @@ static struct error *parse_tracer(void)
 
 static struct error *check_words(const struct words *words)
 {
-	int targets = !!trace_args.command + !!trace_args.target + !!words->rest;
+	int targets = !!trace_args.command + !!trace_args.targets.count +
+		      !!words->rest;
 
 	if (words->count)
 		return error_new(ERROR_USAGE, "unexpected argument '%s' (put the command after '--')",
@@ -181,6 +185,8 @@ static struct error *check_words(const struct words *words)
 		return error_new(ERROR_USAGE,
 				 "%s (give one of -c COMMAND, -p TARGET and -- COMMAND)",
 				 targets ? "more than one target" : "no target");
+	if (trace_args.children && !trace_args.targets.count)
+		return error_new(ERROR_USAGE, "--children: needs -p TARGET");
 	if (words->rest && !words->rest[0])
 		return error_new(ERROR_USAGE, "no command after '--'");
 	if (!trace_args.what.count && !trace_args.explain)

@@ -13,7 +13,8 @@
 
 struct trace_args {
 	const char *command;
-	const char *target;
+	struct option_values targets;
+	bool children;
 	const char *output;
 	struct option_values what;
 	struct option_values contexts;

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <wordexp.h>
 
+#include "control/base/cleanup.h"
 #include "control/base/quote.h"
 #include "control/session/follow_exec/follow_exec.h"
 #include "leftovers.h"
@@ -59,14 +60,13 @@ static struct error *clean_leftovers(struct proc *proc)
 struct error *trace_begin_open(const struct words *words, struct trace_run *run)
 {
 	struct error *error;
-	pid_t pid;
 
-	if (trace_args.target) {
-		error = proc_find(trace_args.target, &pid);
-		if (!error)
-			error = proc_open(pid, &run->opened);
-		run->proc = run->opened;
-		return error ? error : clean_leftovers(run->proc);
+	if (trace_args.targets.count) {
+		error = trace_targets_open(&run->opened);
+		for (size_t i = 0; i < run->opened.count && !error; i++)
+			error = clean_leftovers(run->opened.items[i]);
+		run->proc = run->opened.count ? run->opened.items[0] : NULL;
+		return error;
 	}
 	if (trace_args.command)
 		error = launch_line(trace_args.command, &run->launch);
@@ -165,6 +165,7 @@ struct error *trace_begin_create_session(struct trace_run *run)
 					   .buffer_size = trace_args.buffer_size,
 					   .follow_fork = !trace_args.no_follow_fork,
 					   .follow_exec = trace_args.follow_exec,
+					   .several = run->opened.count > 1,
 					   .tell = print_note,
 					   .before_change = trace_will_change,
 					   .mode = (enum session_mode)trace_args.mode };
@@ -249,10 +250,62 @@ static struct error *begin_launched(struct trace_run *run)
 	return launch_go(run->launch);
 }
 
+/* Traces the other processes, too. One that can't be traced is no error: the user gets a note. */
+static struct error *join_others(struct trace_run *run)
+{
+	struct session_summary ignored;
+	struct error *error = NULL;
+
+	for (size_t i = 1; i < run->opened.count && !error; i++) {
+		struct proc *proc = take_ptr(&run->opened.items[i]);
+		pid_t pid = proc->pid;
+		char comm[sizeof(proc->comm)];
+
+		memcpy(comm, proc->comm, sizeof(comm));
+		error = follow_exec_join(run->session, proc);
+		run->joined += !error;
+		if (!error || error_kind(error) == ERROR_INTERRUPTED)
+			continue;
+		if (error_kind(error) != ERROR_GONE)
+			cli_note("%s (%d): not traced: %s", comm, pid, error_text(error));
+		error = (error_free(error), NULL);
+	}
+	if (error)
+		error_free(session_end(run->session, &ignored));
+	return error;
+}
+
+/* Finds the places in the first process that has any: it goes first from then on. With --wait, a
+ * process may have none yet. */
+static struct error *resolve_running(struct trace_run *run)
+{
+	struct error *error = session_resolve(run->session);
+
+	for (size_t i = 1; i < run->opened.count && !error && !trace_args.wait; i++) {
+		struct proc *first = run->opened.items[0];
+
+		if (session_has_places(run->session))
+			return NULL;
+		run->proc = run->opened.items[0] = run->opened.items[i];
+		run->opened.items[i] = first;
+		session_destroy(take_ptr(&run->session));
+		printer_destroy(take_ptr(&run->printer));
+		error = trace_begin_create_session(run);
+		if (!error)
+			error = session_resolve(run->session);
+	}
+	if (!error && run->opened.count > 1 && !trace_args.wait &&
+	    !session_has_places(run->session))
+		error = session_missing(run->session);
+	return error;
+}
+
 struct error *trace_begin_record(struct trace_run *run)
 {
 	if (run->launch)
 		return begin_launched(run);
-	struct error *error = session_resolve(run->session);
-	return error ? error : session_begin(run->session, NULL);
+	struct error *error = resolve_running(run);
+	if (!error)
+		error = session_begin(run->session, NULL);
+	return error ? error : join_others(run);
 }

@@ -13,11 +13,13 @@
 #include "control/session/session.h"
 #include "options/options.h"
 #include "print.h"
+#include "trace_targets.h"
 
 struct trace_run {
 	struct launch *launch; /* NULL: a process that was running before */
-	struct proc *opened; /* owned; NULL with a launch */
-	struct proc *proc; /* the launch's or `opened` */
+	struct trace_targets opened; /* owned; none with a launch */
+	struct proc *proc; /* the launch's, or the first of `opened` that is traced */
+	size_t joined; /* processes that are traced beside `proc` */
 	struct session *session;
 	char *output;
 	struct printer *printer; /* NULL: without --print */

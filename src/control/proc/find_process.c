@@ -109,6 +109,48 @@ struct error *find_process_all(const char *name, bool by_argument, struct tids *
 	return full ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
 
+/* Adds processes whose parent is among the pids. False: out of memory. */
+static bool add_generation(const struct tids *all, struct tids *pids, bool *ret_any)
+{
+	*ret_any = false;
+	for (size_t i = 0; i < all->count; i++) {
+		struct thread_status status;
+		_cleanup_error_ struct error *gone =
+			proc_status_read(all->items[i], all->items[i], &status);
+		bool is_child = false, is_known = gone || !proc_status_live_thread(all->items[i]);
+
+		for (size_t j = 0; j < pids->count && !is_known; j++) {
+			is_known = pids->items[j] == all->items[i];
+			is_child |= pids->items[j] == status.parent;
+		}
+		if (is_known || !is_child || all->items[i] == getpid())
+			continue;
+		if (!vec_push(pids, all->items[i]))
+			return false;
+		*ret_any = true;
+	}
+	return true;
+}
+
+struct error *find_process_children(struct tids *pids)
+{
+	struct tids all = { 0 };
+	DIR *dir = opendir("/proc");
+	bool any = true, full = true;
+
+	if (!dir)
+		return error_errno(errno, "cannot read /proc");
+	for (struct dirent *entry; full && (entry = readdir(dir));) {
+		if (atoi(entry->d_name) > 0)
+			full = vec_push(&all, atoi(entry->d_name));
+	}
+	closedir(dir);
+	while (any && full)
+		full = add_generation(&all, pids, &any);
+	vec_free(&all);
+	return full ? NULL : error_new(ERROR_FAILED, "out of memory");
+}
+
 struct error *find_process_several(const char *name, const struct tids *pids, const char *advice,
 				   find_process_describe_fn describe)
 {
@@ -130,7 +172,7 @@ struct error *find_process_several(const char *name, const struct tids *pids, co
 	return error;
 }
 
-static void describe_by_arguments(pid_t pid, char *ret_text, size_t size)
+void find_process_by_arguments(pid_t pid, char *ret_text, size_t size)
 {
 	size_t length = 0;
 	_cleanup_free_ char *line = read_arguments(pid, &length);
@@ -167,7 +209,7 @@ struct error *proc_find(const char *target, pid_t *ret_pid)
 				target);
 	else if (!err && pids.count > 1)
 		err = find_process_several(target, &pids, "use the pid of one",
-					   describe_by_arguments);
+					   find_process_by_arguments);
 	else if (!err)
 		*ret_pid = pids.items[0];
 	vec_free(&pids);

@@ -20,6 +20,12 @@ struct error *find_process_all(const char *name, bool by_argument, struct tids *
 /* What to show of a process beside its pid; "" leaves its name. */
 typedef void (*find_process_describe_fn)(pid_t pid, char *ret_text, size_t size);
 
+/* Arguments of the process, for find_process_several. */
+void find_process_by_arguments(pid_t pid, char *ret_text, size_t size);
+
+/* Adds the children of these processes, their children and so on, as far as they are alive. */
+struct error *find_process_children(struct tids *pids);
+
 /* The error for a name that several processes have: lists some of them. */
 struct error *find_process_several(const char *name, const struct tids *pids, const char *advice,
 				   find_process_describe_fn describe);

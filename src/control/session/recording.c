@@ -104,7 +104,7 @@ struct error *recording_open_trace(struct session *session, const struct tracepo
 		describe_modules(session);
 	if (!session->clock.frequency)
 		clock_start(&session->clock);
-	if (!session->writer && (tracepoint_list_has_trace(list) || session->options.follow_exec)) {
+	if (!session->writer && (tracepoint_list_has_trace(list) || session_may_lack(session))) {
 		error = open_writer(session, session->options.directory, session->options.output,
 				    session->types, &session->writer);
 		session->types_announced = !error;

@@ -120,7 +120,7 @@ struct error *session_resolve(struct session *session)
 		struct request *request = session->requests.items[i];
 
 		error = request_resolve(request, session->proc, &session->modules);
-		if (session->options.follow_exec)
+		if (session_may_lack(session))
 			error = follow_note_missing(session, i, error);
 		if (error && request->spec.wait) {
 			error_free(error);
@@ -130,7 +130,7 @@ struct error *session_resolve(struct session *session)
 	return error;
 }
 
-/* Makes tracepoints of all requests. With follow_exec, a request may have no place here. */
+/* Makes tracepoints of all requests. With several programs, a request may have no place here. */
 static struct error *make_tracepoints(struct session *session)
 {
 	struct error *error = NULL;
@@ -138,7 +138,7 @@ static struct error *make_tracepoints(struct session *session)
 	for (size_t i = 0; i < session->requests.count && !error; i++) {
 		struct request *request = session->requests.items[i];
 
-		if (request->places.count || !session->options.follow_exec)
+		if (request->places.count || !session_may_lack(session))
 			error = tracepoints_make(session, request, NULL, &session->tracepoints);
 	}
 	return error;
@@ -183,8 +183,34 @@ struct error *session_step(struct session *session, unsigned timeout_ms)
 	return error ? error : wake_arm(session);
 }
 
+bool session_has_places(const struct session *session)
+{
+	for (size_t i = 0; i < session->requests.count; i++) {
+		if (session->requests.items[i]->places.count)
+			return true;
+	}
+	return false;
+}
+
+struct error *session_missing(struct session *session)
+{
+	for (size_t i = 0; i < session->follow->requests.count; i++) {
+		struct follow_request *request = &session->follow->requests.items[i];
+
+		if (!request->found && request->missing)
+			return take_ptr(&request->missing);
+	}
+	return NULL;
+}
+
 bool session_ended(const struct session *session)
 {
+	for (size_t i = 0; i < session->follow->execs.count; i++) {
+		const struct proc *joined = session->follow->execs.items[i].joined;
+
+		if (joined && proc_is_alive(joined))
+			return false;
+	}
 	return !proc_is_alive(session->proc);
 }
 

@@ -83,7 +83,12 @@ size_t session_left_out(const struct session *session, const char **ret_why);
 /* The number of lines of logs that weren't written; *ret_failed: session_summary.lines_failed. */
 uint64_t session_lines_left_out(const struct session *session, int *ret_failed);
 
-/* Has the target ended? */
+/* After session_resolve: did it find any place? */
+bool session_has_places(const struct session *session);
+/* With several programs: why a request has no place in any of them; NULL: all have. */
+struct error *session_missing(struct session *session);
+
+/* Has the target ended, and every process that was joined? */
 bool session_ended(const struct session *session);
 
 /* Takes everything out of the target and its forked children, if they are alive, and completes the

@@ -19,6 +19,7 @@
 
 #define LOOK_NS 500000000ULL /* pause between looks for exec sessions that are over */
 #define LOOK_MAX 8 /* exec sessions per look: each means a look at all processes */
+#define GENERATIONS_MAX 64
 #define LATE_MAX 3 /* threads that ask and execute nothing, before we ignore all that ask */
 
 /* ---- new exec sessions ----------------------------------------------------------------------- */
@@ -27,6 +28,7 @@ static void free_exec(struct exec_session *exec)
 {
 	session_destroy(exec->session);
 	launch_free(exec->launch);
+	proc_close(exec->joined);
 }
 
 static struct error *create_session(struct session *root, struct proc *proc,
@@ -280,12 +282,11 @@ static void drop_ended(struct session *root)
 	}
 }
 
-static void follow_step(struct session *root, uint64_t now_ns)
+/* Follows threads that call execve. */
+static void follow_asked(struct session *root)
 {
 	struct follow *follow = root->follow;
 
-	if (!root->options.follow_exec || root->parent)
-		return;
 	if (!root->sees_exec && !follow->blind)
 		tell_blind(root, root->proc);
 	follow->blind = !root->sees_exec;
@@ -294,6 +295,16 @@ static void follow_step(struct session *root, uint64_t now_ns)
 		if (follow_look(root, &root->agent->pool->execs[follow->next_exec % DT_EXECS_MAX]))
 			break;
 	}
+}
+
+static void follow_step(struct session *root, uint64_t now_ns)
+{
+	struct follow *follow = root->follow;
+
+	if (root->parent)
+		return;
+	if (root->options.follow_exec)
+		follow_asked(root);
 	for (size_t i = 0; i < follow->execs.count; i++) {
 		exits_grow(follow->execs.items[i].session, now_ns);
 		exits_watch(follow->execs.items[i].session, now_ns);
@@ -317,7 +328,7 @@ static void follow_modules_changed(struct session *root)
 
 static void follow_end(struct session *root, struct session_summary *summary)
 {
-	if (!root->options.follow_exec || !root->agent)
+	if (!session_may_lack(root) || !root->agent)
 		return;
 	for (uint32_t i = 0; i < DT_EXECS_MAX; i++)
 		release(&root->agent->pool->execs[i]);
@@ -352,6 +363,70 @@ static const struct session_guest follower = {
 	.end = follow_end,
 	.free = free_all,
 };
+
+/* ---- processes that ran before --------------------------------------------------------------- */
+
+static bool is_descendant(pid_t pid, pid_t of)
+{
+	for (int i = 0; i < GENERATIONS_MAX && pid > 1; i++) {
+		struct thread_status status;
+		_cleanup_error_ struct error *gone = proc_status_read(pid, pid, &status);
+
+		if (gone || pid == of)
+			return !gone;
+		pid = status.parent;
+	}
+	return false;
+}
+
+/* The processes of a trace see each other's events in the pool: those of another user only if one
+ * was forked from the other, which then has them anyway. */
+static struct error *check_join(const struct session *root, const struct proc *proc)
+{
+	struct thread_status theirs, ours;
+	struct error *error = proc_status_read(proc->pid, proc->pid, &theirs);
+
+	if (!error)
+		error = proc_status_read(root->proc->pid, root->proc->pid, &ours);
+	if (error)
+		return error;
+	if (proc->inner_pid != proc->pid || root->proc->inner_pid != root->proc->pid)
+		return error_new(ERROR_REFUSED, "it is in another pid namespace");
+	if (theirs.uid != ours.uid && !is_descendant(proc->pid, root->proc->pid) &&
+	    !is_descendant(root->proc->pid, proc->pid))
+		return error_new(ERROR_REFUSED,
+				 "it is another user's than process %d (trace it apart)",
+				 root->proc->pid);
+	return NULL;
+}
+
+struct error *follow_exec_join(struct session *root, struct proc *proc)
+{
+	assert(root->options.several && !root->parent && root->begun);
+	struct exec_session exec = { .joined = proc };
+	struct session_summary ignored = { 0 };
+	struct error *error = check_join(root, proc);
+
+	session_invite(root, &follower);
+	if (!root->follow->own_types)
+		root->follow->own_types = root->types->count;
+	if (!error)
+		error = create_session(root, proc, &exec.session);
+	if (exec.session)
+		exec.session->follow->is_joined = true;
+	if (!error)
+		error = session_resolve(exec.session);
+	if (!error)
+		error = session_begin(exec.session, NULL);
+	if (!error && vec_push(&root->follow->execs, exec))
+		return NULL;
+	if (!error) {
+		error_free(detach_all(exec.session, &ignored));
+		error = error_new(ERROR_FAILED, "out of memory");
+	}
+	free_exec(&exec);
+	return error;
+}
 
 void follow_exec_enable(struct session *session)
 {

@@ -12,6 +12,14 @@
 
 struct session;
 
+struct error;
+struct proc;
+
+/* Traces one more running process in the trace of a session that has begun and whose options say
+ * `several`. Takes the process, also on failure. A process that has none of the requests joins,
+ * too: a library to come may have them. */
+struct error *follow_exec_join(struct session *root, struct proc *proc);
+
 /* Enables it, after session_create, for a session whose options have follow_exec. */
 void follow_exec_enable(struct session *session);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/values/describe/describe.h"
 #include "follow_state.h"
 
 /* ---- the same ids for the same program (F2) -------------------------------------------------- */
@@ -53,6 +54,16 @@ static bool may_take_ids(const struct session *exec)
 	return true;
 }
 
+/* Are the joined process's tracepoints those of the parent? */
+static bool shares_with_parent(const struct session *exec, size_t first)
+{
+	const struct session *root = exec->parent;
+	const struct follow_block own = { .count = root->follow->own_types };
+
+	return exec->follow->is_joined && !strcmp(program_name(exec), program_name(root)) &&
+	       same_block(root->types, &own, first);
+}
+
 /* Moves the exec session's ids from the new types, which are freed, to the old ones. */
 static void take_ids(struct session *exec, size_t from, size_t to)
 {
@@ -66,8 +77,7 @@ static void take_ids(struct session *exec, size_t from, size_t to)
 		assert(tracepoint->has_type && tracepoint->probe.event.id >= from);
 		tracepoint->probe.event.id = (uint32_t)(tracepoint->probe.event.id - from + to);
 		assert(tracepoint->probe.event.id < from); /* F2: an earlier session's id */
-		if (tracepoint->values.program)
-			tracepoint->values.program->id = tracepoint->probe.event.id;
+		describe_set_ids(tracepoint);
 	}
 	for (size_t i = from; i < types->count; i++) {
 		free(types->items[i].name);
@@ -102,6 +112,10 @@ struct error *follow_share_types(struct session *exec, size_t first)
 
 	if (!block.count)
 		return NULL;
+	if (shares_with_parent(exec, first)) {
+		take_ids(exec, first, 0);
+		return NULL;
+	}
 	for (size_t i = 0; i < root->follow->blocks.count && may_take_ids(exec); i++) {
 		const struct follow_block *old = &root->follow->blocks.items[i];
 

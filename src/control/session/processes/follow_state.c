@@ -51,8 +51,8 @@ struct error *follow_note_missing(struct session *session, size_t index, struct 
 
 struct error *follow_check(struct session *session)
 {
-	if (!session->options.follow_exec || session->parent || session->tracepoints.count ||
-	    session->sees_exec)
+	if (!session_may_lack(session) || session->options.several || session->parent ||
+	    session->tracepoints.count || session->sees_exec)
 		return NULL;
 	return session->follow->requests.count ?
 		       take_ptr(&session->follow->requests.items[0].missing) :

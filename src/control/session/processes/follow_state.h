@@ -1,12 +1,14 @@
 /*
- * follow_state.h - the programs that a session's target has executed (--follow-exec).
+ * follow_state.h - the programs that a session's target has executed (--follow-exec), and further
+ * processes of the same trace (-p NAME).
  *
  * follow_exec/ makes a session for each of them: an *exec session*, whose parent is the session of
  * the target. A request that a program can't satisfy is no error.
  *
  * (F1) An exec session borrows writer, pool and types from its parent, which ends last. A parent
  *      has no parent.
- * (F2) Exec sessions of the same program with the same tracepoints have the same event ids.
+ * (F2) Exec sessions of the same program with the same tracepoints have the same event ids. A
+ *      joined process shares them with the parent, too: its hits count as the parent's.
  */
 #ifndef DYNTRACE_FOLLOW_STATE_H
 #define DYNTRACE_FOLLOW_STATE_H
@@ -17,7 +19,8 @@ struct launch;
 
 struct exec_session {
 	struct session *session;
-	struct launch *launch; /* owns the process */
+	struct launch *launch; /* owns the process; NULL: `joined` is the process */
+	struct proc *joined; /* owned: a process that ran before (follow_exec_join) */
 };
 
 /* A tracepoint of an exec session, for the summary: it outlives the exec session. */
@@ -51,6 +54,8 @@ struct follow {
 	unsigned late; /* threads that asked and then executed nothing */
 	bool blind; /* the user knows that the target's own execve can't be noticed */
 	size_t first_type; /* of an exec session: the first of its new event ids */
+	size_t own_types; /* of a parent: its types when the first process was joined */
+	bool is_joined; /* of an exec session: its process was joined */
 };
 
 bool follow_create(struct session *session);

@@ -37,6 +37,11 @@ void session_tell(const struct session *session, const char *format, ...)
 		session->options.tell(session->options.tell_context, line);
 }
 
+bool session_may_lack(const struct session *session)
+{
+	return session->options.follow_exec || session->options.several;
+}
+
 bool session_can_follow(const struct session *session)
 {
 	return session->options.follow_exec && session->proc->inner_pid == session->proc->pid;

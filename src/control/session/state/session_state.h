@@ -124,6 +124,8 @@ void session_notify(const struct session *session, enum session_notice notice, c
 /* Hands a line for the user to session_options.tell. */
 void session_tell(const struct session *session, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+/* May a request have no place in one of the session's programs? */
+bool session_may_lack(const struct session *session);
 /* Is --follow-exec wanted, and can threads that call execve be found? The ids of another pid
  * namespace don't find them. */
 bool session_can_follow(const struct session *session);
