@@ -10,6 +10,7 @@
 #include "control/base/cleanup.h"
 #include "control/launch/exec_catch.h"
 #include "control/launch/launch.h"
+#include "control/proc/proc_status.h"
 #include "control/exits/exits.h"
 #include "follow_exec.h"
 #include "control/session/processes/follow_state.h"
