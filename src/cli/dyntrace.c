@@ -43,6 +43,7 @@ static const struct command *const commands[] = {
 	&command_add_context,
 	&command_lttng,
 	&command_view,
+	&command_report,
 	&command_coverage,
 	NULL,
 };

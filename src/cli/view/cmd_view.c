@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "control/base/cleanup.h"
 #include "options/commands.h"
 #include "view.h"
 #include "view_filter.h"
 #include "view_frames.h"
+#include "view_newest.h"
 #include "view_own.h"
 
 static struct {
@@ -68,27 +70,30 @@ static struct error *print_other(struct view_reader *reader, void *path)
 
 static struct error *run(const struct words *words, int *ret_status)
 {
-	if (words->count != 1)
-		return error_new(ERROR_USAGE, "give one TRACE, a trace's directory");
-	char *path = words->items[0];
-	struct error *error =
-		view_reader_run(path, &view_reader_default_limits, print_own, path);
+	_cleanup_free_ char *newest = NULL;
+	const char *path;
+	struct error *error = view_newest_choose(words, 1, &newest, &path);
+
+	if (error)
+		return error;
+	error = view_reader_run(path, &view_reader_default_limits, print_own, (void *)path);
 	if (!error || error_kind(error) != ERROR_REFUSED)
 		return error;
 	/* not ours, or damaged: libbabeltrace2 knows more kinds of traces */
 	error_free(error);
-	return view_reader_run(path, &view_reader_default_limits, print_other, path);
+	return view_reader_run(path, &view_reader_default_limits, print_other, (void *)path);
 }
 
 const struct command command_view = {
 	.name = "view",
 	.summary = "print a trace, one event per line",
-	.usage = "[OPTIONS] TRACE",
+	.usage = "[OPTIONS] [TRACE]",
 	.details =
 		"A line has the local time, the time since the previous event, process and thread, the\n"
 		"event's name and its fields. Lost events are a line of their own at the place where they are\n"
 		"missing. EXPR is as in trace, over fields, $name, $tid and $pid; events without such a field\n"
-		"are left out. TRACE is the directory of a CTF trace, or a directory with several below it.",
+		"are left out. TRACE is the directory of a CTF trace, or a directory with several below it;\n"
+		"without one, the newest trace in the current directory.",
 	.example = "dyntrace view TRACE --filter 'duration > 1000000 && $name == \"read*\"'\n"
 		   "dyntrace view ls-20260102-091233.dyntrace | less\n"
 		   "dyntrace view --json TRACE | jq 'select(.name == \"main_entry\")'",

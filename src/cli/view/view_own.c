@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
+#include "view_frames.h"
 
 void view_own_close(struct own_traces *traces)
 {
@@ -23,33 +24,56 @@ static bool has_copies(const struct own_traces *traces)
 	return false;
 }
 
-struct error *view_own_open(const char *path, struct view_reader *reader,
-			    struct own_traces *ret_traces)
+static struct error *open_all(const char *path, struct own_traces *traces)
 {
-	_cleanup_(view_own_close) struct own_traces traces = { 0 };
-	struct error *error = view_traces_find(path, &traces.found);
-
-	if (!error)
-		error = view_reader_begin(reader, traces.found.size, traces.found.metadata);
-	if (error)
-		return error;
-	for (size_t i = 0; i < traces.found.paths.count; i++) {
+	for (size_t i = 0; i < traces->found.paths.count; i++) {
 		struct trace_input *input;
 		_cleanup_error_ struct error *why =
-			trace_input_open(traces.found.paths.items[i], &input);
+			trace_input_open(traces->found.paths.items[i], &input);
 
 		if (why)
 			return error_new(ERROR_REFUSED, "%s", error_text(why));
-		if (!vec_push(&traces.inputs, input)) {
+		if (!vec_push(&traces->inputs, input)) {
 			trace_input_free(input);
 			return error_new(ERROR_FAILED, "out of memory");
 		}
 	}
-	if (has_copies(&traces))
+	if (has_copies(traces))
 		return error_new(ERROR_REFUSED, "%s: there are two copies of one trace", path);
+	return NULL;
+}
+
+struct error *view_own_open(const char *path, const char *other, struct view_reader *reader,
+			    struct own_traces *ret_traces, struct own_traces *ret_others)
+{
+	_cleanup_(view_own_close) struct own_traces traces = { 0 }, others = { 0 };
+	struct error *error = view_traces_find(path, &traces.found);
+
+	if (!error && other)
+		error = view_traces_find(other, &others.found);
+	if (!error)
+		error = view_reader_begin(reader, traces.found.size + others.found.size,
+					  traces.found.metadata + others.found.metadata);
+	if (!error)
+		error = open_all(path, &traces);
+	if (!error && other)
+		error = open_all(other, &others);
+	if (error)
+		return error;
 	*ret_traces = traces;
 	traces = (struct own_traces){ 0 };
+	if (other) {
+		*ret_others = others;
+		others = (struct own_traces){ 0 };
+	}
 	return NULL;
+}
+
+void view_own_end(struct viewer *viewer)
+{
+	strbuf_free(&viewer->text);
+	frames_free(viewer->frames);
+	viewer->frames = NULL;
 }
 
 static void print_all(struct viewer *viewer, struct trace_merge *merge)
@@ -72,7 +96,7 @@ struct error *view_own_run(const char *path, struct viewer *viewer)
 {
 	_cleanup_(view_own_close) struct own_traces traces = { 0 };
 	_cleanup_(trace_merge_free) struct trace_merge merge = { 0 };
-	struct error *error = view_own_open(path, viewer->reader, &traces);
+	struct error *error = view_own_open(path, NULL, viewer->reader, &traces, NULL);
 
 	if (!error)
 		error = trace_merge_begin(&merge, traces.inputs.items, traces.inputs.count);

@@ -18,9 +18,9 @@ struct own_traces {
 };
 
 /* Finds the traces, gives up all rights, and opens them. ERROR_REFUSED: one of them isn't ours, or
- * isn't whole. */
-struct error *view_own_open(const char *path, struct view_reader *reader,
-			    struct own_traces *ret_traces);
+ * isn't whole. `other`: a second place to look for traces; NULL: none. */
+struct error *view_own_open(const char *path, const char *other, struct view_reader *reader,
+			    struct own_traces *ret_traces, struct own_traces *ret_others);
 void view_own_close(struct own_traces *traces);
 
 /* Prints all events. */
@@ -36,5 +36,8 @@ bool view_own_fields(struct viewer *viewer, const struct layout_event *type, con
 bool view_own_is_silent(const struct layout_place *place);
 /* Names of functions for backtraces: reads the modules of the trace anew if it is another one. */
 void view_own_modules(struct viewer *viewer, const struct trace_layout *layout);
+
+/* Frees what a viewer without a graph holds. */
+void view_own_end(struct viewer *viewer);
 
 #endif

@@ -92,6 +92,12 @@ void view_reader_note(struct view_reader *reader, bool is_event, const struct st
 	reader->events += is_event;
 }
 
+void view_reader_count(struct view_reader *reader, uint64_t events)
+{
+	reader->messages += events;
+	reader->events += events;
+}
+
 int view_reader_flush(struct view_reader *reader, struct strbuf *text)
 {
 	size_t written = 0;

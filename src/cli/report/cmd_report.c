@@ -1,0 +1,182 @@
+/*
+ * cmd_report.c - dyntrace report TRACE [FUNCTION]: numbers of a recorded trace.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "cli/view/view_newest.h"
+#include "control/base/cleanup.h"
+#include "options/commands.h"
+#include "report.h"
+
+static struct {
+	int sort;
+	bool tree, callers, hist, json, csv, wide, all_rows;
+	const char *diff;
+	uint64_t top;
+} args;
+
+static const char *const sorts[] = { "default", "calls", "total", "self", "mean",
+				     "p50",	"p99",	 "max",	  "name", NULL };
+
+static struct error *read_top(const char *text)
+{
+	char *end;
+
+	errno = 0;
+	args.top = strtoull(text, &end, 10);
+	if (errno || *end || end == text || *text == '-' || !args.top)
+		return error_new(ERROR_USAGE, "--top: '%s' is not a number of rows", text);
+	return NULL;
+}
+
+static const struct option_spec options[] = {
+	OPTION_GROUP("What to show (without any: a table of functions)"),
+	{ 0, "tree", NULL, "call paths, with each one's share of the time", .flag = &args.tree },
+	{ 0, "callers", NULL, "functions by self time, each with the calls that lead to it",
+	  .flag = &args.callers },
+	{ 0, "hist", NULL, "below each function the distribution of its durations",
+	  .flag = &args.hist },
+	{ 0, "diff", "OTHER", "compare with this trace, which is the newer one",
+	  .string = &args.diff },
+	OPTION_GROUP("How to show it"),
+	{ 0, "sort", "COLUMN", "calls, total, self, mean, p50, p99, max or name (total; calls "
+			       "without exits)", .choice = &args.sort, .choices = sorts },
+	{ 0, "top", "N", "only the first N rows", .handle = read_top },
+	{ 0, "all-rows", NULL, "all rows, also of functions that weren't called and of paths below "
+			       "0.1%", .flag = &args.all_rows },
+	{ 0, "wide", NULL, "also p50, p90 and calls without an exit", .flag = &args.wide },
+	{ 0, "json", NULL, "JSON, with times in ns", .flag = &args.json },
+	{ 0, "csv", NULL, "comma-separated values, with times in ns", .flag = &args.csv },
+	{ 0 },
+};
+
+/* What the child needs. */
+struct request {
+	const char *path, *function;
+	struct report_options options;
+};
+
+static struct error *read_one(const struct own_traces *traces, struct view_reader *reader,
+			      const char *path, struct report *report)
+{
+	struct error *error = report_read(report, traces, reader);
+
+	if (!error && report->is_damaged)
+		error = view_reader_damaged(reader, path, "stumbled");
+	return error;
+}
+
+/* In the child: reads both traces, and prints. */
+static struct error *print_diff(struct view_reader *reader, const struct request *request,
+				struct strbuf *text)
+{
+	_cleanup_(view_own_close) struct own_traces before = { 0 }, after = { 0 };
+	_cleanup_(report_free) struct report old = { 0 }, new = { 0 };
+	struct error *error = view_own_open(request->path, args.diff, reader, &before, &after);
+
+	if (!error)
+		error = read_one(&before, reader, request->path, &old);
+	if (!error)
+		error = read_one(&after, reader, args.diff, &new);
+	if (!error)
+		report_diff(&old, &new, &request->options, text);
+	return error;
+}
+
+static void print_one(const struct report *report, const struct request *request,
+		      struct strbuf *text)
+{
+	if (args.tree)
+		report_tree(report, &request->options, text);
+	else if (args.callers)
+		report_callers(report, &request->options, text);
+	else if (request->function && request->options.form == FORM_TEXT)
+		report_function(report, &request->options, text);
+	else
+		report_table(report, &request->options, text);
+}
+
+static struct error *print_report(struct view_reader *reader, const struct request *request,
+				  struct strbuf *text)
+{
+	_cleanup_(view_own_close) struct own_traces traces = { 0 };
+	struct viewer viewer = { .reader = reader, .colours = { "", "", "", "", "" } };
+	_cleanup_(report_free) struct report report = {
+		.wants_tree = args.tree || args.callers,
+		.wanted = request->function,
+		.viewer = &viewer,
+	};
+	struct error *error = view_own_open(request->path, NULL, reader, &traces, NULL);
+
+	if (!error)
+		error = read_one(&traces, reader, request->path, &report);
+	/* of a damaged trace, what could be read */
+	if (!error || report.is_damaged)
+		print_one(&report, request, text);
+	view_own_end(&viewer);
+	return error;
+}
+
+static struct error *read_and_print(struct view_reader *reader, void *context)
+{
+	const struct request *request = context;
+	_cleanup_(strbuf_free) struct strbuf text = { 0 };
+	struct error *error = args.diff ? print_diff(reader, request, &text) :
+					  print_report(reader, request, &text);
+	int failed = view_reader_flush(reader, &text);
+
+	if (!error && failed && failed != EPIPE)
+		error = error_errno(failed, "cannot write the report");
+	return error;
+}
+
+static struct error *run(const struct words *words, int *ret_status)
+{
+	_cleanup_free_ char *newest = NULL;
+	struct request request = {
+		.options = { .sort = (enum report_sort)args.sort,
+			     .form = args.json ? FORM_JSON : args.csv ? FORM_CSV : FORM_TEXT,
+			     .wide = args.wide,
+			     .all_rows = args.all_rows,
+			     .hist = args.hist,
+			     .top = args.top },
+	};
+	struct error *error = view_newest_choose(words, 2, &newest, &request.path);
+
+	if (error)
+		return error;
+	if (args.tree + args.callers + (args.diff != NULL) > 1)
+		return error_new(ERROR_USAGE, "give one of --tree, --callers and --diff");
+	if ((args.tree || args.callers) && (args.json || args.csv))
+		return error_new(ERROR_USAGE, "--json and --csv are for tables of functions");
+	request.function = words->count == 2 ? words->items[1] : NULL;
+	request.options.path = request.path;
+	error = view_reader_run(request.path, &view_reader_default_limits, read_and_print,
+				&request);
+	if (error && error_kind(error) == ERROR_REFUSED)
+		return error_wrap(error, "cannot report: this is not a whole trace of dyntrace's "
+					 "('dyntrace view' reads more kinds of traces)");
+	return error;
+}
+
+const struct command command_report = {
+	.name = "report",
+	.summary = "show where the time of a recorded trace went",
+	.usage = "[OPTIONS] [TRACE [FUNCTION]]",
+	.details =
+		"Without options: a table of functions. Total is the time during which a call of the function\n"
+		"was on the thread's stack, self is without the traced functions that it called; mean, p50, p90\n"
+		"and p99 are per call. Durations need a trace with exits (trace -e). With FUNCTION: how its\n"
+		"durations are distributed, its callers and callees, and its slowest calls with arguments.\n"
+		"\n"
+		"Calls that lost events cut, calls that ended by an exception, and calls that hadn't ended have\n"
+		"no duration in any number; lines below the table say how many. Without TRACE: the newest trace\n"
+		"in the current directory.",
+	.example = "dyntrace report redis.dyntrace\n"
+		   "dyntrace report redis.dyntrace processCommand\n"
+		   "dyntrace report --tree redis.dyntrace\n"
+		   "dyntrace report before.dyntrace --diff after.dyntrace",
+	.options = options,
+	.run = run,
+};

@@ -1,0 +1,127 @@
+/*
+ * report.h - numbers of a trace: what is counted, and how it is printed.
+ *
+ * A call is an exit event, which has the call's duration; its entry event says what it was called
+ * with, and which calls are inside it.
+ *
+ * (E1) A function's total is the time during which at least one call of it was on the thread's
+ *      stack: a recursive call's time is in the outer one's. Calls, mean and percentiles are per
+ *      call.
+ * (E2) A call that a loss of events cut has no duration in any number: it is counted as `cut`.
+ * (E3) Self time is the duration less that of the calls inside it. A call whose entry isn't in the
+ *      trace has none: it is counted as `partial`.
+ */
+#ifndef DYNTRACE_REPORT_H
+#define DYNTRACE_REPORT_H
+
+#include "cli/view/view_own.h"
+
+#define REPORT_BITS 5u /* steps per power of two, as the summary's of `trace` */
+#define REPORT_ROWS 60u
+#define REPORT_NONE UINT32_MAX
+#define REPORT_SLOWEST 10
+
+/* A call among the slowest of its function. */
+struct report_slow {
+	uint64_t duration;
+	int64_t begin_ns;
+	uint32_t tid, pid;
+	char *text; /* arguments and result; may be NULL */
+};
+
+struct report_function {
+	char *name;
+	bool has_exit; /* its exits are recorded */
+	uint64_t hits; /* entries, or events of a bare probe */
+	uint64_t calls; /* with a duration */
+	uint64_t total, self, max;
+	uint64_t sum; /* of all durations, also of recursive calls */
+	uint64_t cut, partial, unwound, inside;
+	uint32_t *rows[REPORT_ROWS]; /* histogram: 2^REPORT_BITS steps each; NULL: empty */
+	/* of the thread that is being read: */
+	uint32_t thread; /* its number; another one: `top` means nothing */
+	uint32_t top; /* innermost open call of the function, an index; REPORT_NONE: none */
+	uint32_t cut_open; /* calls that a loss cut, and whose exits may come yet */
+};
+
+/* A call path: the root is 0. */
+struct report_node {
+	uint32_t function, parent, first, next; /* 0: none */
+	uint64_t calls, total, self;
+};
+
+/* Calls between a function and its callers or callees. */
+struct report_edge {
+	uint64_t calls, total;
+};
+
+struct report {
+	VEC(struct report_function) functions;
+	uint32_t *names; /* hash table of indices + 1 */
+	size_t names_room;
+	uint64_t events, lost, threads;
+	int64_t first_ns, last_ns; /* of all events; first > last: none */
+	bool is_damaged;
+
+	bool wants_tree;
+	VEC(struct report_node) nodes;
+	bool has_folded; /* paths that are too deep, or too many, were joined */
+
+	const char *wanted; /* the function to look at closely; NULL: none */
+	uint32_t wanted_index;
+	VEC(struct report_edge) callers, callees; /* by function; the last one: no caller */
+	struct report_slow slowest[REPORT_SLOWEST]; /* slowest first */
+	size_t slow_count;
+	struct viewer *viewer; /* prints arguments */
+};
+
+/* Reads opened traces. `report` begins with all zero but what is wanted. */
+struct error *report_read(struct report *report, const struct own_traces *traces,
+			  struct view_reader *reader);
+void report_free(struct report *report);
+
+/* The index of a function's name, which is added if it is new; REPORT_NONE: out of memory. */
+uint32_t report_name(struct report *report, const char *name);
+/* The index of a known name; REPORT_NONE: unknown. */
+uint32_t report_find(const struct report *report, const char *name);
+/* Adds a duration to calls, max and histogram; false: out of memory. */
+bool report_add_duration(struct report_function *function, uint64_t ns);
+/* The value below or at which `share` of the durations lie. */
+uint64_t report_quantile(const struct report_function *function, double share);
+/* Durations from 2^power up to below 2^(power + 1). */
+uint64_t report_in_power(const struct report_function *function, unsigned power);
+
+/* ---- printing, into `text` ---- */
+
+enum report_sort { SORT_DEFAULT, SORT_CALLS, SORT_TOTAL, SORT_SELF, SORT_MEAN, SORT_P50, SORT_P99,
+		   SORT_MAX, SORT_NAME };
+enum report_form { FORM_TEXT, FORM_JSON, FORM_CSV };
+
+struct report_options {
+	enum report_sort sort;
+	enum report_form form;
+	bool wide, all_rows, hist;
+	uint64_t top; /* rows; 0: the usual number */
+	const char *path; /* the trace, for commands that are suggested */
+};
+
+/* The functions' indices, sorted; the caller frees them. NULL: out of memory. */
+uint32_t *report_sorted(const struct report *report, enum report_sort sort);
+void report_table(const struct report *report, const struct report_options *options,
+		  struct strbuf *text);
+void report_diff(const struct report *before, const struct report *after,
+		 const struct report_options *options, struct strbuf *text);
+/* The lines about losses and calls without a duration. */
+void report_notes(const struct report *report, struct strbuf *text);
+void report_tree(const struct report *report, const struct report_options *options,
+		 struct strbuf *text);
+void report_callers(const struct report *report, const struct report_options *options,
+		    struct strbuf *text);
+/* One function closely. */
+void report_function(const struct report *report, const struct report_options *options,
+		     struct strbuf *text);
+void report_histogram(const struct report_function *function, struct strbuf *text);
+/* "12.3 us", right-aligned in that many columns; "-" if unknown. */
+void report_time(struct strbuf *text, bool is_known, uint64_t ns, int width);
+
+#endif

@@ -1,0 +1,488 @@
+/*
+ * report_read.c - from the events of each thread to calls.
+ *
+ * A thread's open calls are a stack. An exit closes the innermost open call of its function; calls
+ * above that one have ended without an exit. A loss empties the stack: what was open before it, and
+ * exits behind it whose entries came before, belong to calls that it cut.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/base/cleanup.h"
+#include "options/table_text.h"
+#include "report.h"
+
+#define DEPTH_MAX (1u << 20) /* open calls */
+#define TREE_DEPTH 200
+#define NODES_MAX 200000
+#define NOTE_EVENTS 4096 /* after so many the parent hears that there is progress */
+
+enum role { ROLE_BARE, ROLE_ENTRY, ROLE_EXIT };
+
+/* What the events of a type mean. */
+struct meaning {
+	uint32_t function;
+	enum role role;
+	const char *duration; /* the field's name */
+	size_t duration_at; /* its offset in every event; 0: it varies */
+};
+
+struct open_call {
+	uint32_t function, node;
+	uint32_t below; /* the next call of the same function below it; REPORT_NONE: none */
+	uint32_t depth; /* of its node */
+	uint64_t children; /* ns */
+	uint64_t inside; /* ns of calls of the same function inside it that were counted (E1) */
+	uint8_t *entry; /* a copy of the event, of the function that is looked at */
+	const struct layout_event *entry_type;
+};
+
+struct replay {
+	struct report *report;
+	struct view_reader *reader;
+	const struct trace_input *input;
+	const struct packet_cursor *cursor;
+	uint32_t thread;
+	VEC(struct open_call) stack;
+	uint64_t cut_before; /* clock: calls that began earlier were cut by a loss; 0: none */
+	uint64_t unnoted; /* events */
+	bool failed; /* out of memory */
+};
+
+/* ---- meanings ------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t length = strlen(text), tail = strlen(end);
+
+	return length > tail && strcmp(text + length - tail, end) == 0;
+}
+
+static bool is_duration(const struct layout_place *place)
+{
+	return place->field->array == LAYOUT_ONE && place->field->size == 8 &&
+	       !strcmp(place->field->name, "duration");
+}
+
+/* Finds out whether the type is an exit's, and where its duration is. */
+static bool find_duration(const struct layout_event *type, struct meaning *meaning)
+{
+	static const uint8_t nothing[LAYOUT_EVENT_MAX];
+	struct layout_walk walk = layout_walk_event(type, nothing);
+	struct layout_place place;
+	bool is_steady = true;
+
+	while (layout_walk_next(&walk, &place)) {
+		if (is_duration(&place)) {
+			meaning->duration = place.field->name;
+			meaning->duration_at =
+				is_steady || type->is_fixed ? (size_t)(place.bytes - nothing) : 0;
+			return true;
+		}
+		is_steady &= place.field->size && place.field->array != LAYOUT_COUNTED;
+	}
+	return false;
+}
+
+static struct error *find_meanings(struct report *report, struct trace_input *input)
+{
+	for (size_t i = 0; i < input->layout.events.count; i++) {
+		struct layout_event *type = input->layout.events.items[i];
+		struct meaning meaning = { .role = ROLE_BARE };
+
+		if (!type)
+			continue;
+		_cleanup_free_ char *name = strdup(type->name);
+		if (name && ends_with(name, "_exit") && find_duration(type, &meaning))
+			meaning.role = ROLE_EXIT;
+		else if (name && ends_with(name, "_entry"))
+			meaning.role = ROLE_ENTRY;
+		if (name && meaning.role != ROLE_BARE)
+			*strrchr(name, '_') = '\0';
+		meaning.function = name ? report_name(report, name) : REPORT_NONE;
+		type->own = malloc(sizeof(meaning));
+		if (meaning.function == REPORT_NONE || !type->own)
+			return error_new(ERROR_FAILED, "out of memory");
+		memcpy(type->own, &meaning, sizeof(meaning));
+		if (meaning.role == ROLE_EXIT)
+			report->functions.items[meaning.function].has_exit = true;
+	}
+	return NULL;
+}
+
+static void free_meanings(const struct own_traces *traces)
+{
+	for (size_t i = 0; i < traces->inputs.count; i++) {
+		const struct trace_layout *layout = &traces->inputs.items[i]->layout;
+
+		for (size_t j = 0; j < layout->events.count; j++)
+			if (layout->events.items[j]) {
+				free(layout->events.items[j]->own);
+				layout->events.items[j]->own = NULL;
+			}
+	}
+}
+
+/* ---- call paths ----------------------------------------------------------------------------- */
+
+/* The node of a call inside `parent`; the parent itself, if there are too many. */
+static uint32_t node_of(struct replay *replay, uint32_t parent, uint32_t depth, uint32_t function)
+{
+	struct report *report = replay->report;
+	uint32_t before = 0;
+
+	for (uint32_t i = report->nodes.items[parent].first; i; i = report->nodes.items[i].next) {
+		if (report->nodes.items[i].function != function) {
+			before = i;
+			continue;
+		}
+		if (before) { /* to the front: the next call is mostly of the same function */
+			report->nodes.items[before].next = report->nodes.items[i].next;
+			report->nodes.items[i].next = report->nodes.items[parent].first;
+			report->nodes.items[parent].first = i;
+		}
+		return i;
+	}
+	if (report->nodes.count >= NODES_MAX || depth >= TREE_DEPTH) {
+		report->has_folded = true;
+		return parent;
+	}
+	struct report_node node = { .function = function,
+				    .parent = parent,
+				    .next = report->nodes.items[parent].first };
+	if (!vec_push(&report->nodes, node)) {
+		replay->failed = true;
+		return parent;
+	}
+	return report->nodes.items[parent].first = (uint32_t)report->nodes.count - 1;
+}
+
+/* ---- the stack ------------------------------------------------------------------------------ */
+
+static struct report_function *function_at(struct replay *replay, uint32_t index)
+{
+	struct report_function *function = &replay->report->functions.items[index];
+
+	if (function->thread != replay->thread) {
+		function->thread = replay->thread;
+		function->top = REPORT_NONE;
+		function->cut_open = 0;
+	}
+	return function;
+}
+
+static void push(struct replay *replay, const struct meaning *meaning)
+{
+	struct report *report = replay->report;
+	struct report_function *function = function_at(replay, meaning->function);
+	struct open_call *outer = replay->stack.count ? vec_last(&replay->stack) : NULL;
+	struct open_call call = { .function = meaning->function, .below = function->top };
+
+	if (replay->stack.count >= DEPTH_MAX)
+		return;
+	if (report->wants_tree) {
+		uint32_t parent = outer ? outer->node : 0;
+
+		call.node = node_of(replay, parent, outer ? outer->depth : 0, call.function);
+		call.depth = (outer ? outer->depth : 0) + (call.node != parent);
+	}
+	if (report->wanted && call.function == report->wanted_index &&
+	    (call.entry = malloc(replay->cursor->size))) {
+		memcpy(call.entry, replay->cursor->event, replay->cursor->size);
+		call.entry_type = replay->cursor->type;
+	}
+	if (vec_push(&replay->stack, call))
+		function->top = (uint32_t)replay->stack.count - 1;
+	else
+		replay->failed = true;
+}
+
+/* Takes the innermost call off the stack. */
+static struct open_call pop(struct replay *replay)
+{
+	struct open_call call = replay->stack.items[--replay->stack.count];
+
+	function_at(replay, call.function)->top = call.below;
+	return call;
+}
+
+/* Takes a call off that ended without an exit. Its children become those of the call around it. */
+static void drop(struct replay *replay, bool is_cut, bool is_end)
+{
+	struct open_call call = pop(replay);
+	struct report_function *function = &replay->report->functions.items[call.function];
+
+	if (call.below != REPORT_NONE)
+		replay->stack.items[call.below].inside += call.inside;
+	if (replay->stack.count)
+		vec_last(&replay->stack)->children += call.children;
+	if (function->has_exit) {
+		function->cut += is_cut;
+		function->cut_open += is_cut;
+		function->inside += is_end && !is_cut;
+		function->unwound += !is_end && !is_cut;
+	}
+	free(call.entry);
+}
+
+static void drop_all(struct replay *replay, bool is_cut)
+{
+	while (replay->stack.count)
+		drop(replay, is_cut, true);
+}
+
+/* ---- slowest calls -------------------------------------------------------------------------- */
+
+static void add_slow(struct replay *replay, const struct open_call *call, uint64_t duration)
+{
+	struct report *report = replay->report;
+	struct viewer *viewer = report->viewer;
+	size_t at = report->slow_count;
+
+	while (at && report->slowest[at - 1].duration < duration)
+		at--;
+	if (at >= REPORT_SLOWEST || !viewer)
+		return;
+	if (report->slow_count == REPORT_SLOWEST)
+		free(report->slowest[--report->slow_count].text);
+	memmove(&report->slowest[at + 1], &report->slowest[at],
+		(report->slow_count - at) * sizeof(*report->slowest));
+	report->slow_count++;
+	view_own_modules(viewer, &replay->input->layout);
+	viewer->cycles = replay->cursor->cycles;
+	viewer->text.length = 0;
+	if (call && call->entry)
+		view_own_fields(viewer, call->entry_type, call->entry);
+	struct layout_place ret;
+	if (layout_find(replay->cursor->type, replay->cursor->event, "ret", &ret)) {
+		text_add(&viewer->text, viewer->text.length ? " -> " : "-> ");
+		view_own_value(viewer, &ret, replay->cursor->event);
+	}
+	report->slowest[at] = (struct report_slow){
+		.duration = duration,
+		.begin_ns = trace_layout_ns(&replay->input->layout, replay->cursor->cycles) -
+			    (int64_t)duration,
+		.tid = replay->cursor->head.tid,
+		.pid = replay->cursor->head.pid,
+		.text = viewer->text.length ? strdup(viewer->text.text) : NULL,
+	};
+	viewer->text.length = 0;
+}
+
+/* Who called whom, for the function that is looked at. */
+static void add_edges(struct replay *replay, uint32_t function, bool has_entry, uint64_t duration)
+{
+	struct report *report = replay->report;
+	uint32_t outer = replay->stack.count ? vec_last(&replay->stack)->function :
+					       (uint32_t)report->functions.count;
+
+	if (function == report->wanted_index && has_entry) {
+		report->callers.items[outer].calls++;
+		report->callers.items[outer].total += duration;
+	}
+	if (outer == report->wanted_index) {
+		report->callees.items[function].calls++;
+		report->callees.items[function].total += duration;
+	}
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+static uint64_t duration_of(const struct packet_cursor *cursor, const struct meaning *meaning)
+{
+	struct layout_place place;
+	uint64_t ns = 0;
+
+	if (meaning->duration_at)
+		memcpy(&ns, cursor->event + meaning->duration_at, sizeof(ns));
+	else if (layout_find(cursor->type, cursor->event, meaning->duration, &place))
+		ns = layout_number(place.field, place.bytes);
+	return ns;
+}
+
+/* (E2) Did the call begin before the last loss? */
+static bool is_cut(const struct replay *replay, uint64_t duration)
+{
+	double cycles = (double)duration * (double)replay->input->layout.frequency / 1e9;
+	uint64_t now = replay->cursor->cycles;
+
+	return replay->cut_before &&
+	       (cycles >= (double)now || now - (uint64_t)cycles < replay->cut_before);
+}
+
+/* Counts a call that ended; `call` is NULL if its entry isn't there. */
+static void count_call(struct replay *replay, uint32_t index, const struct open_call *call,
+		       uint64_t duration)
+{
+	struct report *report = replay->report;
+	struct report_function *function = &report->functions.items[index];
+	uint64_t children = call ? call->children : 0, inside = call ? call->inside : 0;
+	uint64_t self = duration > children ? duration - children : 0;
+
+	replay->failed |= !report_add_duration(function, duration);
+	function->total += duration > inside ? duration - inside : 0; /* E1 */
+	if (call && call->below != REPORT_NONE)
+		replay->stack.items[call->below].inside += duration;
+	if (call)
+		function->self += self;
+	else
+		function->partial++; /* E3 */
+	if (replay->stack.count)
+		vec_last(&replay->stack)->children += duration;
+	if (call && report->wants_tree) {
+		struct report_node *node = &report->nodes.items[call->node];
+
+		node->calls++;
+		node->total += duration;
+		node->self += self;
+	}
+	if (report->wanted) {
+		add_edges(replay, index, call != NULL, duration);
+		if (index == report->wanted_index)
+			add_slow(replay, call, duration);
+	}
+}
+
+static void end_call(struct replay *replay, const struct meaning *meaning)
+{
+	struct report_function *function = function_at(replay, meaning->function);
+	uint64_t duration = duration_of(replay->cursor, meaning);
+
+	if (function->top == REPORT_NONE) {
+		if (!is_cut(replay, duration))
+			count_call(replay, meaning->function, NULL, duration);
+		else if (function->cut_open)
+			function->cut_open--; /* counted when the loss came */
+		else
+			function->cut++;
+		return;
+	}
+	while (replay->stack.count - 1 > function->top)
+		drop(replay, false, false);
+	struct open_call call = pop(replay);
+	count_call(replay, meaning->function, &call, duration);
+	free(call.entry);
+}
+
+static void note_time(struct report *report, int64_t ns)
+{
+	if (report->first_ns > ns)
+		report->first_ns = ns;
+	if (report->last_ns < ns)
+		report->last_ns = ns;
+}
+
+static void take_event(struct replay *replay)
+{
+	const struct meaning *meaning = replay->cursor->type->own;
+
+	replay->report->events++;
+	if (++replay->unnoted == NOTE_EVENTS) {
+		view_reader_count(replay->reader, replay->unnoted);
+		replay->unnoted = 0;
+	}
+	if (meaning->role == ROLE_EXIT) {
+		end_call(replay, meaning);
+		return;
+	}
+	struct report_function *function = &replay->report->functions.items[meaning->function];
+	function->hits++;
+	if (meaning->role == ROLE_ENTRY && function->has_exit)
+		push(replay, meaning);
+}
+
+static void take_loss(struct replay *replay)
+{
+	replay->report->lost += replay->cursor->lost;
+	drop_all(replay, true);
+	replay->cut_before = replay->cursor->head.timestamp_begin;
+}
+
+/* ---- threads -------------------------------------------------------------------------------- */
+
+static void read_run(struct replay *replay, struct packet_cursor *cursor)
+{
+	enum cursor_item item;
+
+	while ((item = packet_cursor_next(cursor)) < CURSOR_END && !replay->failed) {
+		if (item == CURSOR_EVENT)
+			take_event(replay);
+		else if (item == CURSOR_LOST_EVENTS)
+			take_loss(replay);
+	}
+	replay->report->is_damaged |= item == CURSOR_DAMAGED;
+}
+
+static void read_input(struct replay *replay, const struct trace_input *input,
+		       struct packet_cursor *cursor)
+{
+	const struct trace_layout *layout = &input->layout;
+
+	replay->input = input;
+	for (size_t i = 0; i < input->runs.count && !replay->failed; i++) {
+		const struct trace_run *run = &input->runs.items[i], *before = run - 1;
+
+		if (!i || run->tid != before->tid || run->pid != before->pid) {
+			drop_all(replay, false);
+			replay->thread++;
+			replay->cut_before = 0;
+			replay->report->threads++;
+		}
+		note_time(replay->report, trace_layout_ns(layout, run->begin));
+		note_time(replay->report, trace_layout_ns(layout, run->end));
+		trace_input_run(input, i, cursor);
+		read_run(replay, cursor);
+	}
+	drop_all(replay, false);
+}
+
+static struct error *prepare(struct report *report, const struct own_traces *traces)
+{
+	report->first_ns = INT64_MAX;
+	report->last_ns = INT64_MIN;
+	for (size_t i = 0; i < traces->inputs.count; i++) {
+		struct error *error = find_meanings(report, traces->inputs.items[i]);
+
+		if (error)
+			return error;
+	}
+	size_t count = report->functions.count + 1;
+	if ((report->wants_tree && !vec_push(&report->nodes, (struct report_node){ 0 })) ||
+	    (report->wanted &&
+	     (!vec_reserve(&report->callers, count) || !vec_reserve(&report->callees, count))))
+		return error_new(ERROR_FAILED, "out of memory");
+	if (report->wanted) {
+		memset(report->callers.items, 0, count * sizeof(*report->callers.items));
+		memset(report->callees.items, 0, count * sizeof(*report->callees.items));
+		report->callers.count = report->callees.count = count;
+		report->wanted_index = report_find(report, report->wanted);
+		if (report->wanted_index == REPORT_NONE)
+			return error_new(ERROR_FAILED,
+					 "the trace has no function '%s' ('dyntrace report' "
+					 "without it lists them)",
+					 report->wanted);
+	}
+	return NULL;
+}
+
+struct error *report_read(struct report *report, const struct own_traces *traces,
+			  struct view_reader *reader)
+{
+	struct replay replay = { .report = report, .reader = reader };
+	struct packet_cursor cursor = { 0 };
+	struct error *error = prepare(report, traces);
+
+	if (!error && !packet_cursor_begin(&cursor))
+		error = error_new(ERROR_FAILED, "out of memory");
+	replay.cursor = &cursor;
+	for (size_t i = 0; i < traces->inputs.count && !error && !replay.failed; i++)
+		read_input(&replay, traces->inputs.items[i], &cursor);
+	if (!error && replay.failed)
+		error = error_new(ERROR_FAILED, "out of memory");
+	view_reader_count(reader, replay.unnoted);
+	drop_all(&replay, false);
+	vec_free(&replay.stack);
+	packet_cursor_free(&cursor);
+	free_meanings(traces);
+	return error;
+}

@@ -1,0 +1,118 @@
+"""The numbers of `dyntrace report` once more, from babeltrace2's Python module: packets by thread and begin, a stack of calls."""
+import collections
+
+import bt2
+
+class Packet:
+    def __init__(self, message, lost):
+        context = message.packet.context_field
+        self.who = (int(context["pid"]), int(context["tid"]))
+        self.begin = message.default_clock_snapshot.value
+        self.lost, self.events = lost, []
+
+
+def packets_of(path):
+    """Packets with events or a loss, by thread and begin, and the names of all kinds of events."""
+    packets, current, lost, names = [], {}, collections.Counter(), set()
+    for message in bt2.TraceCollectionMessageIterator(str(path)):
+        kind = type(message)
+        if kind is bt2._StreamBeginningMessageConst:
+            names |= {cls.name for cls in message.stream.cls.values()}
+        elif kind is bt2._DiscardedEventsMessageConst:
+            lost[message.stream.trace.uuid, message.stream.id] += message.count
+        elif kind is bt2._PacketBeginningMessageConst:
+            stream = message.packet.stream
+            key = stream.trace.uuid, stream.id
+            current[key] = Packet(message, lost.pop(key, 0))
+            packets.append(current[key])
+        elif kind is bt2._EventMessageConst:
+            stream = message.event.stream
+            duration = message.event.payload_field.get("duration") if message.event.payload_field is not None else None
+            clock = message.default_clock_snapshot
+            current[stream.trace.uuid, stream.id].events.append(
+                (message.event.name, clock.value, None if duration is None else int(duration), clock.clock_class.frequency))
+    return sorted((packet for packet in packets if packet.events or packet.lost),
+                  key=lambda packet: (packet.who, packet.begin)), names
+
+
+class Calls:
+    """All numbers of a trace. E1, E2 and E3 of src/cli/report/report.h, by intervals instead of chains."""
+
+    def __init__(self, path):
+        self.numbers = collections.defaultdict(collections.Counter)
+        self.durations = collections.defaultdict(list)
+        self.edges = collections.defaultdict(collections.Counter)
+        self.paths = collections.defaultdict(collections.Counter)
+        self.lost = self.events = 0
+        packets, names = packets_of(path)
+        self.with_exit = {name[:-5] for name in names if name.endswith("_exit")}
+        threads = collections.OrderedDict()
+        for packet in packets:
+            threads.setdefault(packet.who, []).append(packet)
+        for one in threads.values():
+            self.read_thread(one)
+        for durations in self.durations.values():
+            durations.sort()
+
+    def read_thread(self, packets):
+        stack, cut_before, cut_open = [], None, collections.Counter()
+        for packet in packets:
+            if packet.lost:
+                self.lost += packet.lost
+                for call in stack:
+                    self.numbers[call["name"]]["cut"] += 1
+                    cut_open[call["name"]] += 1
+                stack, cut_before = [], packet.begin
+            for name, cycles, duration, frequency in packet.events:
+                self.events += 1
+                if name.endswith("_exit") and duration is not None:
+                    self.exit(stack, name[:-5], cycles, duration, frequency, cut_before, cut_open)
+                elif name.endswith("_entry"):
+                    self.numbers[name[:-6]]["hits"] += 1
+                    if name[:-6] in self.with_exit:
+                        stack.append({"name": name[:-6], "children": 0, "same": 0})
+                else:
+                    self.numbers[name]["hits"] += 1
+        for call in stack:
+            self.numbers[call["name"]]["inside"] += 1
+
+    def exit(self, stack, name, cycles, duration, frequency, cut_before, cut_open):
+        numbers = self.numbers[name]
+        if not any(call["name"] == name for call in stack):
+            if cut_before is not None and cycles - duration * frequency / 1e9 < cut_before:
+                if cut_open[name]:
+                    cut_open[name] -= 1
+                else:
+                    numbers["cut"] += 1
+                return
+            numbers["partial"] += 1
+            call = None
+        else:
+            while stack[-1]["name"] != name:
+                gone = stack.pop()
+                self.numbers[gone["name"]]["unwound"] += 1
+                stack[-1]["children"] += gone["children"]
+                for outer in reversed(stack):
+                    if outer["name"] == gone["name"]:
+                        outer["same"] += gone["same"]
+                        break
+            call = stack.pop()
+        numbers["calls"] += 1
+        numbers["max"] = max(numbers["max"], duration)
+        self.durations[name].append(duration)
+        numbers["total"] += max(0, duration - (call["same"] if call else 0))
+        if call:
+            own = max(0, duration - call["children"])
+            numbers["self"] += own
+            path = self.paths[tuple(outer["name"] for outer in stack) + (name,)]
+            path["calls"] += 1
+            path["total"] += duration
+            path["self"] += own
+            for outer in reversed(stack):
+                if outer["name"] == name:
+                    outer["same"] += duration
+                    break
+        if stack:
+            stack[-1]["children"] += duration
+            self.edges[stack[-1]["name"], name]["calls"] += 1
+            self.edges[stack[-1]["name"], name]["total"] += duration

@@ -1,0 +1,238 @@
+"""dyntrace report: each number against Python over babeltrace2's module (calls_oracle.py), of all kinds of traces."""
+import csv
+import io
+import json
+import os
+import re
+import struct
+
+import pytest
+
+import own_reader
+from calls_oracle import Calls
+from test_own_reader import CALLS, record
+from test_values import compile_program
+
+TIME = r"(\d+(?:\.\d+)?) (ns|us|ms|s)"
+UNITS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+
+
+def functions(dyntrace, trace, *words):
+    result = json.loads(dyntrace("report", "--json", trace, *words).stdout)
+    return {row["name"]: row for row in result["functions"]}, result
+
+
+def check(dyntrace, trace):
+    """Every number of every function."""
+    rows, result = functions(dyntrace, trace)
+    oracle = Calls(trace)
+    assert (result["events"], result["lost"]) == (oracle.events, oracle.lost)
+    assert set(rows) == {name for name, numbers in oracle.numbers.items() if numbers["hits"] or numbers["calls"]}
+    for name, row in rows.items():
+        numbers, durations = oracle.numbers[name], oracle.durations[name]
+        for key in ("hits", "calls", "unwound", "inside", "cut", "partial"):
+            assert row[key] == numbers[key], (name, key)
+        for key in ("total", "self", "max"):
+            assert row[f"{key}_ns"] == numbers[key], (name, key)
+        assert row["mean_ns"] == (sum(durations) // len(durations) if durations else 0)
+        for share in (50, 90, 99):
+            if durations:
+                exact = durations[min(int(len(durations) * share / 100), len(durations) - 1)]
+                assert abs(row[f"p{share}_ns"] - exact) <= exact * 0.016 + 1, (name, share)
+    return rows, oracle
+
+
+def test_recursion(dyntrace, program_path):
+    """(E1) A recursive function's total is the time with at least one call of it on the stack; E3: self is without callees."""
+    trace = record(dyntrace, "-e", *CALLS, "--mode", "block", "--", program_path("calls"), 200, 3)
+    rows, _ = check(dyntrace, trace)
+    assert rows["rec"]["calls"] == 3 * 50 * (1 + 2 + 3 + 4) and rows["top_"]["calls"] == 600
+    assert rows["rec"]["total_ns"] < rows["top_"]["total_ns"]
+    assert rows["rec"]["mean_ns"] * rows["rec"]["calls"] > rows["rec"]["total_ns"]
+    assert sum(row["self_ns"] for row in rows.values()) == rows["top_"]["total_ns"]
+
+
+def test_the_same_as_the_summary(dyntrace, program_path):
+    """trace and report agree: hits, p50, p99, max."""
+    output = dyntrace.new_output()
+    errors = dyntrace("trace", "-o", output, "-e", "--function", "leaf", "--function", "mid", "--mode", "block", "--",
+                      program_path("calls"), 300, 2).stderr
+    rows, _ = functions(dyntrace, output)
+    for name in ("leaf", "mid"):
+        line = next(line for line in errors.splitlines() if re.match(rf"{name} |.* {name}$", line))
+        assert str(rows[name]["calls"]) in line.split()
+        shown = dyntrace("report", output, "--wide").stdout
+        mine = next(row for row in shown.splitlines() if row.endswith(f"  {name}"))
+        times = {"".join(found) for found in re.findall(TIME, line)}
+        assert {"".join(found) for found in re.findall(TIME, mine)} >= times
+
+
+def lose(path, number, count):
+    """Counts events as lost before that packet of a file, as writer.c does."""
+    with open(path, "r+b") as file:
+        data = bytearray(file.read())
+        at = index = 0
+        while at < len(data):
+            size, discarded = struct.unpack_from("<QQ", data, at + 48)
+            struct.pack_into("<Q", data, at + 56, discarded + (count if index >= number else 0))
+            at, index = at + size // 8, index + 1
+        assert index > number
+        file.seek(0)
+        file.write(data)
+
+
+def test_losses(dyntrace, program_path):
+    """(E2) Calls cut by a loss have no duration in any number."""
+    trace = record(dyntrace, "-e", *CALLS, "--mode", "block", "--", program_path("calls"), 1500, 2)
+    whole = functions(dyntrace, trace)[0]
+    files = sorted(os.path.join(trace, name) for name in os.listdir(trace)
+                   if name != "metadata" and os.path.getsize(os.path.join(trace, name)) > 200_000)
+    for file in files:
+        lose(file, 1, 123)
+        lose(file, 3, 1000)
+    rows, oracle = check(dyntrace, trace)
+    assert oracle.lost == 1123 * len(files) > 0
+    text = dyntrace("report", trace).stdout
+    assert f"{oracle.lost} events were lost\n" in text
+    cut = sum(row["cut"] for row in rows.values())
+    assert f"{cut} calls were cut by the loss: they are in no number above\n" in text
+    assert cut > 0 and sum(row["calls"] for row in rows.values()) + cut == sum(row["calls"] for row in whole.values())
+
+
+def test_unwound(dyntrace, scratch):
+    path = compile_program(scratch, "throws.cpp", "-O1", compiler="g++", name="throws")
+    check(dyntrace, record(dyntrace, "-e", "--function", "*@throws", "--", path, status=None))
+
+
+def test_forks(dyntrace, program_path):
+    check(dyntrace, record(dyntrace, "-e", "--function", "foo", "--", program_path("forker"), "--children", 10, "--calls", 50))
+
+
+def test_programs(dyntrace, program_path):
+    spin = program_path("spin")
+    check(dyntrace, record(dyntrace, "-e", "--follow-exec", "--function", "foo", "--", "sh", "-c",
+                           f"{spin} --threads 2 --calls 30; exec {spin} --calls 40"))
+
+
+def test_overwritten(dyntrace, program_path):
+    check(dyntrace, record(dyntrace, "-e", *CALLS, "--mode", "overwrite", "--buffer-size", "1M", "--", program_path("calls"), 1000, 3))
+
+
+def test_values_in_exits(dyntrace, scratch):
+    """Exits of any layout: the duration is found among structures and strings."""
+    path = compile_program(scratch, "results.c", "-O1", name="results")
+    check(dyntrace, record(dyntrace, "-e", "--function", "*@results", "--", path))
+
+
+def test_without_exits(dyntrace, program_path):
+    trace = record(dyntrace, *CALLS, "--probe", "main", "--", program_path("calls"), 3, 1)
+    check(dyntrace, trace)
+    lines = dyntrace("report", trace).stdout.splitlines()
+    assert lines[0].split() == ["hits", "function"]
+    assert [line.split() for line in lines[1:]] == [["12", "leaf"], ["6", "rec"], ["3", "mid"], ["3", "top_"], ["1", "main"]]
+
+
+@pytest.fixture(name="trace")
+def one_trace(dyntrace, program_path):
+    return record(dyntrace, "-e", *CALLS, "--mode", "block", "--", program_path("calls"), 100, 1)
+
+
+def test_csv(dyntrace, trace):
+    rows, _ = functions(dyntrace, trace)
+    table = [*csv.DictReader(io.StringIO(dyntrace("report", trace, "--csv").stdout))]
+    assert [{**row, **{key: int(value) for key, value in row.items() if key != "function"}} for row in table] == \
+        [{"function": row["name"], **{key: value for key, value in row.items() if key != "name"}} for row in rows.values()]
+
+
+@pytest.mark.parametrize("column, key", [("calls", "calls"), ("total", "total_ns"), ("self", "self_ns"), ("mean", "mean_ns"), ("max", "max_ns")])
+def test_sort(dyntrace, trace, column, key):
+    rows, _ = functions(dyntrace, trace, "--sort", column)
+    values = [row[key] for row in rows.values()]
+    assert values == sorted(values, reverse=True)
+    assert [*functions(dyntrace, trace, "--sort", "name")[0]] == ["leaf", "mid", "rec", "top_"]
+    assert len(dyntrace("report", trace, "--top", 2).stdout.splitlines()) == 4  # head, two rows, how many are left out
+
+
+def nanoseconds(text):
+    number, unit = re.fullmatch(TIME, text.strip()).groups()
+    return float(number) * UNITS[unit]
+
+
+def test_tree(dyntrace, trace):
+    """Every path with its calls; times as far as they are shown."""
+    lines = dyntrace("report", trace, "--tree", "--all-rows").stdout.splitlines()[1:]
+    paths, at = {}, []
+    for line in lines:
+        found = re.fullmatch(rf"\s*({TIME})\s+([\d.]+)%\s+({TIME})\s+(\d+)  ( *)(\w+)", line)
+        depth = len(found[9]) // 2
+        at[depth:] = [found[10]]
+        paths[tuple(at)] = (int(found[8]), nanoseconds(found[1]), nanoseconds(found[5]))
+    expected = Calls(trace).paths
+    assert {path: numbers[0] for path, numbers in paths.items()} == {path: numbers["calls"] for path, numbers in expected.items()}
+    for path, (_, total, own) in paths.items():
+        assert total == pytest.approx(expected[path]["total"], rel=0.006, abs=0.5), path
+        assert own == pytest.approx(expected[path]["self"], rel=0.006, abs=0.5), path
+
+
+def test_callers(dyntrace, trace):
+    lines = dyntrace("report", trace, "--callers", "--all-rows").stdout.splitlines()[1:]
+    top = {line.split()[-1]: int(line.split()[3]) for line in lines if "<" not in line}
+    assert top == {name: numbers["calls"] for name, numbers in Calls(trace).numbers.items()}
+    at = next(i for i, line in enumerate(lines) if re.search(r"\d  mid$", line))
+    assert lines[at + 1].split()[3:] == ["100", "<", "top_"]
+
+
+def test_function(dyntrace, trace):
+    """Histogram, callers, callees and the ten slowest calls with their arguments."""
+    oracle = Calls(trace)
+    text = dyntrace("report", trace, "rec").stdout
+    rows = re.findall(rf"^ +{TIME} \.\. +{TIME} +(\d+) \|#* *\|$", text, re.M)
+    assert sum(int(row[4]) for row in rows) == oracle.numbers["rec"]["calls"] == 250
+    callers = dict(re.findall(rf"^ +(\d+) +{TIME} +[\d.]+%  (\w+)$".replace("(ns|us|ms|s)", "(?:ns|us|ms|s)").replace(r"(\d+(?:\.\d+)?)", r"\d+(?:\.\d+)?"),
+                              text[text.index("callers"):text.index("callees")], re.M))
+    assert {int(number): name for number, name in callers.items()} == {oracle.edges["rec", "rec"]["calls"]: "rec", 100: "top_"}
+    slowest = re.findall(rf"^ +({TIME})  [\d:.]+  tid \d+  n = (\d) -> \d+$", text[text.index("slowest"):], re.M)
+    assert len(slowest) == 10
+    assert [nanoseconds(row[0]) for row in slowest] == \
+        pytest.approx(sorted(oracle.durations["rec"], reverse=True)[:10], rel=0.006, abs=0.5)
+    assert f"(dyntrace view --around " in text and trace in text
+    assert dyntrace.fails("report", trace, "nosuch").startswith("the trace has no function 'nosuch'")
+
+
+def test_diff(dyntrace, program_path, trace):
+    other = record(dyntrace, "-e", *CALLS[:6], "--mode", "block", "--", program_path("calls"), 50, 1)
+    old, new = functions(dyntrace, trace)[0], functions(dyntrace, other)[0]
+    rows = {row["name"]: row for row in json.loads(dyntrace("report", trace, "--diff", other, "--json").stdout)}
+    for name in old:
+        for key in ("calls", "total_ns", "mean_ns"):
+            assert rows[name][key] == [old[name][key], new[name][key] if name in new else 0]
+    lines = dyntrace("report", trace, "--diff", other).stdout.splitlines()
+    assert [line.split()[-1] for line in lines[1:]] == [*rows]
+
+
+def test_newest(dyntrace, scratch, program_path):
+    folder = os.path.join(scratch, "folder")
+    os.makedirs(folder)
+    assert dyntrace.fails("report", cwd=folder, status=2).startswith("report: give a TRACE")
+    for name, loops in (("old", 1), ("new", 2)):
+        dyntrace("trace", "-o", os.path.join(folder, name), "-e", *CALLS, "--", program_path("calls"), loops, 1)
+    os.utime(os.path.join(folder, "old", "metadata"), (1, 1))
+    result = dyntrace("report", "--csv", cwd=folder)
+    assert result.stderr == "dyntrace: reading new, the newest trace here\n"
+    assert "\"top_\",2,2," in result.stdout
+    assert len(dyntrace("view", cwd=folder).stdout.splitlines()) == 2 * (2 * 5 + 3 + 1)
+
+
+def test_others(dyntrace, scratch, trace):
+    """A trace of someone else's, no trace, a damaged trace."""
+    copy = own_reader.foreign_copy(trace, os.path.join(scratch, "copy"))
+    assert "this is not a whole trace of dyntrace's ('dyntrace view' reads more kinds of traces)" in dyntrace.fails("report", copy)
+    assert dyntrace.fails("report", "/no/such/trace") == "cannot open the trace '/no/such/trace': No such file or directory"
+    for words in (["--tree", "--callers"], ["--tree", "--json"], ["--sort", "nothing"], ["--top", "0"]):
+        assert dyntrace("report", trace, *words, status=2).stderr.startswith("dyntrace: report: ")
+    stream = max((os.path.join(trace, name) for name in os.listdir(trace) if name != "metadata"), key=os.path.getsize)
+    with open(stream, "r+b") as file:
+        file.seek(88)
+        file.write(b"\xff" * 3)
+    result = dyntrace("report", trace, status=1)
+    assert "is damaged: its reader stumbled after" in result.stderr and result.stdout.startswith("    calls")
