@@ -36,7 +36,7 @@ def packets_of(path):
 
 
 class Calls:
-    """All numbers of a trace. E1, E2 and E3 of src/cli/report/report.h, by intervals instead of chains."""
+    """All numbers of a trace. O1, O2 and O3 of src/cli/report/report.h, by intervals instead of chains."""
 
     def __init__(self, path):
         self.numbers = collections.defaultdict(collections.Counter)

@@ -43,7 +43,7 @@ def check(dyntrace, trace):
 
 
 def test_recursion(dyntrace, program_path):
-    """(E1) A recursive function's total is the time with at least one call of it on the stack; E3: self is without callees."""
+    """(O1) A recursive function's total is the time with at least one call of it on the stack; O3: self is without callees."""
     trace = record(dyntrace, "-e", *CALLS, "--mode", "block", "--", program_path("calls"), 200, 3)
     rows, _ = check(dyntrace, trace)
     assert rows["rec"]["calls"] == 3 * 50 * (1 + 2 + 3 + 4) and rows["top_"]["calls"] == 600
@@ -82,7 +82,7 @@ def lose(path, number, count):
 
 
 def test_losses(dyntrace, program_path):
-    """(E2) Calls cut by a loss have no duration in any number."""
+    """(O2) Calls cut by a loss have no duration in any number."""
     trace = record(dyntrace, "-e", *CALLS, "--mode", "block", "--", program_path("calls"), 1500, 2)
     whole = functions(dyntrace, trace)[0]
     files = sorted(os.path.join(trace, name) for name in os.listdir(trace)

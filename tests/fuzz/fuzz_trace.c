@@ -86,6 +86,12 @@ static void check_event(const struct packet_cursor *cursor)
 	memcpy(alone, at, cursor->size);
 	uint64_t sum = check_values(layout_walk_event(cursor->type, at), at + cursor->size);
 	REQUIRE(check_values(layout_walk_event(cursor->type, alone), alone + cursor->size) == sum);
+	const struct layout_event *type;
+	const uint8_t *next;
+	if (packet_cursor_peek(cursor, &type, &next))
+		REQUIRE(next >= at + cursor->size && next < cursor->window + cursor->content &&
+			check_values(layout_walk_event(type, next),
+				     cursor->window + cursor->filled) | 1);
 	REQUIRE(cursor->cycles >= cursor->head.timestamp_begin ||
 		cursor->head.timestamp_begin >> 63);
 }

@@ -4,11 +4,11 @@
  * A call is an exit event, which has the call's duration; its entry event says what it was called
  * with, and which calls are inside it.
  *
- * (E1) A function's total is the time during which at least one call of it was on the thread's
+ * (O1) A function's total is the time during which at least one call of it was on the thread's
  *      stack: a recursive call's time is in the outer one's. Calls, mean and percentiles are per
  *      call.
- * (E2) A call that a loss of events cut has no duration in any number: it is counted as `cut`.
- * (E3) Self time is the duration less that of the calls inside it. A call whose entry isn't in the
+ * (O2) A call that a loss of events cut has no duration in any number: it is counted as `cut`.
+ * (O3) Self time is the duration less that of the calls inside it. A call whose entry isn't in the
  *      trace has none: it is counted as `partial`.
  */
 #ifndef DYNTRACE_REPORT_H

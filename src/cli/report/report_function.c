@@ -6,9 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/trace/summary_exits.h"
 #include "control/base/cleanup.h"
 #include "options/table_text.h"
+#include "options/time_text.h"
 #include "report.h"
 
 #define BAR 30
@@ -20,9 +20,9 @@
 /* The lowest bucket holds 0, too. */
 static void add_bound(struct strbuf *text, unsigned power)
 {
-	char time[16];
+	char time[TIME_TEXT];
 
-	summary_exits_time(power >= 63 ? INT64_MAX : power ? 1ULL << power : 0, time);
+	time_text(power >= 63 ? INT64_MAX : power ? 1ULL << power : 0, time);
 	quote_format(text, "%8s", time);
 }
 

@@ -32,7 +32,7 @@ struct open_call {
 	uint32_t below; /* the next call of the same function below it; REPORT_NONE: none */
 	uint32_t depth; /* of its node */
 	uint64_t children; /* ns */
-	uint64_t inside; /* ns of calls of the same function inside it that were counted (E1) */
+	uint64_t inside; /* ns of calls of the same function inside it that were counted (O1) */
 	uint8_t *entry; /* a copy of the event, of the function that is looked at */
 	const struct layout_event *entry_type;
 };
@@ -300,7 +300,7 @@ static uint64_t duration_of(const struct packet_cursor *cursor, const struct mea
 	return ns;
 }
 
-/* (E2) Did the call begin before the last loss? */
+/* (O2) Did the call begin before the last loss? */
 static bool is_cut(const struct replay *replay, uint64_t duration)
 {
 	double cycles = (double)duration * (double)replay->input->layout.frequency / 1e9;
@@ -320,13 +320,13 @@ static void count_call(struct replay *replay, uint32_t index, const struct open_
 	uint64_t self = duration > children ? duration - children : 0;
 
 	replay->failed |= !report_add_duration(function, duration);
-	function->total += duration > inside ? duration - inside : 0; /* E1 */
+	function->total += duration > inside ? duration - inside : 0; /* O1 */
 	if (call && call->below != REPORT_NONE)
 		replay->stack.items[call->below].inside += duration;
 	if (call)
 		function->self += self;
 	else
-		function->partial++; /* E3 */
+		function->partial++; /* O3 */
 	if (replay->stack.count)
 		vec_last(&replay->stack)->children += duration;
 	if (call && report->wants_tree) {

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/trace/summary_exits.h"
 #include "control/base/cleanup.h"
 #include "options/table_text.h"
+#include "options/time_text.h"
 #include "report.h"
 
 #define ROWS_USUAL 40
@@ -84,10 +84,10 @@ uint32_t *report_sorted(const struct report *report, enum report_sort sort)
 
 void report_time(struct strbuf *text, bool is_known, uint64_t ns, int width)
 {
-	char time[16] = "-";
+	char time[TIME_TEXT] = "-";
 
 	if (is_known)
-		summary_exits_time(ns, time);
+		time_text(ns, time);
 	quote_format(text, "%*s", width, time);
 }
 
@@ -333,8 +333,8 @@ static void add_diff_row(const struct diff_row *row, bool is_json, struct strbuf
 	quote_format(text, "%9" PRIu64 "%9" PRIu64, count_of(a), count_of(b));
 	report_time(text, a->calls > 0, a->total, 10);
 	report_time(text, b->calls > 0, b->total, 10);
-	char change[24] = "";
-	summary_exits_time(row->change, change);
+	char change[TIME_TEXT];
+	time_text(row->change, change);
 	quote_format(text, "%4s%s", b->total > a->total ? "+" : a->total > b->total ? "-" : " ",
 		     change);
 	for (size_t i = strlen(change); i < 9; i++)

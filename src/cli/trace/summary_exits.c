@@ -4,22 +4,13 @@
 #include <stdlib.h>
 
 #include "options/commands.h"
+#include "options/time_text.h"
 
 #define REFUSALS_MAX 5
-#define TIME_TEXT 16
 
 void summary_exits_time(uint64_t ns, char *text)
 {
-	static const char *const units[] = { "ns", "us", "ms", "s" };
-	double value = (double)ns;
-	size_t unit = 0;
-
-	while (value >= 999.5 && unit + 1 < sizeof(units) / sizeof(units[0])) {
-		value /= 1000;
-		unit++;
-	}
-	int digits = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-	snprintf(text, TIME_TEXT, "%.*f %s", digits, value, units[unit]);
+	time_text(ns, text);
 }
 
 void summary_exits_head(void)

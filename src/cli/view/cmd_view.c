@@ -11,16 +11,30 @@
 #include "view_frames.h"
 #include "view_newest.h"
 #include "view_own.h"
+#include "view_select.h"
 
 static struct {
-	bool json;
+	bool json, tree, lines, all_arguments;
 	const char *filter;
+	struct view_select select;
 } args;
 
 static const struct option_spec options[] = {
 	{ 0, "filter", "EXPR",
 	  "print only events for which this is true: 'ret < 0 && path == \"/etc/*\"'",
 	  .string = &args.filter },
+	{ 0, "tid", "N", "only this thread", .string = &args.select.tid },
+	{ 0, "pid", "N", "only this process", .string = &args.select.pid },
+	{ 0, "from", "TIME", "from this time on: 09:03:30.118, or +1.5 for seconds after the begin",
+	  .string = &args.select.from },
+	{ 0, "to", "TIME", "up to this time", .string = &args.select.to },
+	{ 0, "around", "TIME", "50 lines, from 0.1 ms before this time on",
+	  .string = &args.select.around },
+	{ 'n', NULL, "N", "only the first N lines", .string = &args.select.count },
+	{ 0, "tree", NULL, "calls as a tree (default on a terminal, for a trace with exits)",
+	  .flag = &args.tree },
+	{ 0, "lines", NULL, "one event per line, also on a terminal", .flag = &args.lines },
+	{ 0, "args", NULL, "in a tree, also arguments without a name", .flag = &args.all_arguments },
 	{ 0, "json", NULL, "one JSON object per line instead of text", .flag = &args.json },
 	{ 0 },
 };
@@ -35,7 +49,15 @@ typedef struct error *run_fn(const char *path, struct viewer *viewer);
 static struct error *print_trace(struct view_reader *reader, const char *path,
 				 const struct filter_source *source, run_fn *run_reader)
 {
-	struct viewer viewer = { .reader = reader, .json = args.json, .colours = no_colours };
+	struct viewer viewer = { .reader = reader,
+				 .json = args.json,
+				 .colours = no_colours,
+				 .select = &args.select,
+				 .tree = args.tree			       ? TREE_ALWAYS :
+					 args.lines || args.json || args.filter ||
+							 !isatty(STDOUT_FILENO) ? TREE_NEVER :
+										  TREE_IF_EXITS,
+				 .all_arguments = args.all_arguments };
 
 	if (cli_has_colour(STDOUT_FILENO) && !args.json)
 		viewer.colours = colours;
@@ -46,6 +68,8 @@ static struct error *print_trace(struct view_reader *reader, const char *path,
 	if (!viewer.write_error)
 		viewer.write_error = flushed;
 	strbuf_free(&viewer.text);
+	if (!error)
+		error = viewer.select_error;
 	if (!error && viewer.filter) {
 		error = view_filter_error(viewer.filter);
 		if (error)
@@ -74,12 +98,18 @@ static struct error *run(const struct words *words, int *ret_status)
 	const char *path;
 	struct error *error = view_newest_choose(words, 1, &newest, &path);
 
+	if (!error)
+		error = view_select_read(&args.select);
 	if (error)
 		return error;
+	if (args.tree && (args.json || args.lines))
+		return error_new(ERROR_USAGE, "give one of --tree, --lines and --json");
 	error = view_reader_run(path, &view_reader_default_limits, print_own, (void *)path);
 	if (!error || error_kind(error) != ERROR_REFUSED)
 		return error;
 	/* not ours, or damaged: libbabeltrace2 knows more kinds of traces */
+	if (args.tree)
+		return error_wrap(error, "--tree: this is not a whole trace of dyntrace's");
 	error_free(error);
 	return view_reader_run(path, &view_reader_default_limits, print_other, (void *)path);
 }
@@ -94,7 +124,8 @@ const struct command command_view = {
 		"missing. EXPR is as in trace, over fields, $name, $tid and $pid; events without such a field\n"
 		"are left out. TRACE is the directory of a CTF trace, or a directory with several below it;\n"
 		"without one, the newest trace in the current directory.",
-	.example = "dyntrace view TRACE --filter 'duration > 1000000 && $name == \"read*\"'\n"
+	.example = "dyntrace view --tree TRACE | less\n"
+		   "dyntrace view TRACE --filter 'duration > 1000000 && $name == \"read*\"'\n"
 		   "dyntrace view ls-20260102-091233.dyntrace | less\n"
 		   "dyntrace view --json TRACE | jq 'select(.name == \"main_entry\")'",
 	.options = options,

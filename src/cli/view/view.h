@@ -45,6 +45,11 @@ struct viewer {
 	struct frames *frames;
 	uint64_t cycles; /* clock of the current event */
 	struct view_filter *filter; /* NULL: print every event */
+	struct view_select *select; /* NULL: all; never so for libbabeltrace2's reader */
+	bool is_placed; /* view_select_place was called, by libbabeltrace2's reader */
+	struct error *select_error;
+	enum { TREE_NEVER, TREE_ALWAYS, TREE_IF_EXITS } tree;
+	bool all_arguments; /* in a tree */
 };
 
 /* Reads the traces in and below a directory and prints each message. */

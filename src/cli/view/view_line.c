@@ -11,6 +11,7 @@
 #include "view.h"
 #include "view_filter.h"
 #include "view_frames.h"
+#include "view_select.h"
 
 #define NS 1000000000LL
 
@@ -268,12 +269,51 @@ static struct frames *find_modules(const bt_trace *trace)
 	return frames;
 }
 
+static uint64_t number_at(const bt_field *context, int index)
+{
+	const bt_field *field = context && index >= 0 ?
+					bt_field_structure_borrow_member_field_by_index_const(
+						context, (uint64_t)index) :
+					NULL;
+
+	if (!field)
+		return UINT64_MAX;
+	return bt_field_class_type_is(bt_field_get_class_type(field),
+				      BT_FIELD_CLASS_TYPE_SIGNED_INTEGER) ?
+		       (uint64_t)bt_field_integer_signed_get_value(field) :
+		       bt_field_integer_unsigned_get_value(field);
+}
+
+/* The first event's time is the begin of the trace. */
+static bool is_selected(struct viewer *viewer, const bt_message *message, const bt_event *event)
+{
+	const bt_packet *packet = bt_event_borrow_packet_const(event);
+	const bt_field *context = packet ? bt_packet_borrow_context_field_const(packet) : NULL;
+	const struct who_index *who = find_who(
+		viewer, bt_stream_borrow_class_const(bt_event_borrow_stream_const(event)));
+	int64_t ns = 0;
+
+	event_ns(message, event, &ns);
+	if (!viewer->is_placed) {
+		viewer->is_placed = true;
+		viewer->select_error = view_select_place(viewer->select, ns);
+	}
+	if (viewer->select_error ||
+	    !view_select_wants(viewer->select, ns, number_at(context, who->tid),
+			       number_at(context, who->pid)) ||
+	    view_select_is_done(viewer->select, ns))
+		return false;
+	viewer->select->shown++;
+	return true;
+}
+
 static void print_event(struct viewer *viewer, const bt_message *message)
 {
 	const bt_event *event = bt_message_event_borrow_event_const(message);
 	const bt_trace *trace = bt_stream_borrow_trace_const(bt_event_borrow_stream_const(event));
 
-	if (viewer->filter && !view_filter_wants(viewer->filter, event))
+	if (!is_selected(viewer, message, event) ||
+	    (viewer->filter && !view_filter_wants(viewer->filter, event)))
 		return;
 	if (viewer->trace != trace) {
 		frames_free(viewer->frames);

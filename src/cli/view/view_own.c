@@ -3,7 +3,10 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
+#include "view_filter.h"
 #include "view_frames.h"
+#include "view_select.h"
+#include "view_tree.h"
 
 void view_own_close(struct own_traces *traces)
 {
@@ -76,20 +79,70 @@ void view_own_end(struct viewer *viewer)
 	viewer->frames = NULL;
 }
 
-static void print_all(struct viewer *viewer, struct trace_merge *merge)
+/* The first event's time, and the others' of that day. */
+static int64_t first_time(const struct own_traces *traces)
+{
+	int64_t first = INT64_MAX;
+
+	for (size_t i = 0; i < traces->inputs.count; i++) {
+		const struct trace_input *input = traces->inputs.items[i];
+
+		for (size_t j = 0; j < input->runs.count; j++) {
+			int64_t ns = trace_layout_ns(&input->layout, input->runs.items[j].begin);
+
+			first = ns < first ? ns : first;
+		}
+	}
+	return first == INT64_MAX ? 0 : first;
+}
+
+static bool is_wanted(const struct viewer *viewer, const struct trace_stream *stream)
+{
+	const struct packet_cursor *cursor = &stream->cursor;
+
+	if (viewer->select && !view_select_wants(viewer->select, stream->ns, cursor->head.tid,
+						 cursor->head.pid))
+		return false;
+	return stream->item != CURSOR_EVENT || !viewer->filter ||
+	       view_filter_wants(viewer->filter, cursor);
+}
+
+/* Appends the lines of an event or a loss. */
+static void print_one(struct viewer *viewer, struct view_tree *tree, struct trace_stream *stream)
+{
+	bool is_shown = is_wanted(viewer, stream);
+	unsigned lines = 0;
+
+	if (tree) {
+		lines = view_tree_take(tree, stream, is_shown);
+	} else if (is_shown) {
+		view_own_line(viewer, stream);
+		lines = 1;
+	}
+	if (viewer->select)
+		viewer->select->shown += lines;
+}
+
+static void print_all(struct viewer *viewer, struct trace_merge *merge, struct view_tree *tree)
 {
 	for (struct trace_stream *stream; (stream = trace_merge_next(merge));) {
-		if (stream->item == CURSOR_DAMAGED) {
+		if (stream->item == CURSOR_DAMAGED)
 			viewer->is_damaged = true;
+		if (viewer->is_damaged ||
+		    (viewer->select && view_select_is_done(viewer->select, stream->ns)))
 			return;
-		}
-		view_own_line(viewer, stream);
+		print_one(viewer, tree, stream);
 		if (viewer->text.length >= VIEW_READER_KEPT_MAX)
 			viewer->write_error = view_reader_flush(viewer->reader, &viewer->text);
 		view_reader_note(viewer->reader, stream->item == CURSOR_EVENT, &viewer->text);
 		if (viewer->write_error)
 			return;
 	}
+}
+
+static void tree_freep(struct view_tree **tree)
+{
+	view_tree_free(*tree);
 }
 
 struct error *view_own_run(const char *path, struct viewer *viewer)
@@ -100,8 +153,15 @@ struct error *view_own_run(const char *path, struct viewer *viewer)
 
 	if (!error)
 		error = trace_merge_begin(&merge, traces.inputs.items, traces.inputs.count);
+	if (!error && viewer->select)
+		error = view_select_place(viewer->select, first_time(&traces));
 	if (error)
 		return error;
-	print_all(viewer, &merge);
+	_cleanup_(tree_freep) struct view_tree *tree = NULL;
+	if ((viewer->tree == TREE_ALWAYS ||
+	     (viewer->tree == TREE_IF_EXITS && view_tree_has_exits(&traces))) &&
+	    !(tree = view_tree_create(viewer, viewer->all_arguments)))
+		return error_new(ERROR_FAILED, "out of memory");
+	print_all(viewer, &merge, tree);
 	return viewer->is_damaged ? view_reader_damaged(viewer->reader, path, "stumbled") : NULL;
 }

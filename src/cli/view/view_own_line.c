@@ -8,7 +8,6 @@
 
 #include "control/base/cleanup.h"
 #include "options/table_text.h"
-#include "view_filter.h"
 #include "view_frames.h"
 #include "view_own.h"
 
@@ -280,8 +279,6 @@ void view_own_line(struct viewer *viewer, struct trace_stream *stream)
 			       trace_layout_ns(layout, cursor->lost_end));
 		return;
 	}
-	if (viewer->filter && !view_filter_wants(viewer->filter, cursor))
-		return;
 	view_own_modules(viewer, &stream->input->layout);
 	viewer->cycles = cursor->cycles;
 	(viewer->json ? add_event_json : add_event_text)(viewer, stream);

@@ -186,6 +186,14 @@ static uint64_t clock_after(uint64_t before, uint64_t stamp)
 	return now < before ? now + (1ULL << STAMP_BITS) : now;
 }
 
+/* The type of an event with that header; NULL: unknown. */
+static const struct layout_event *type_of(const struct packet_cursor *cursor, uint64_t word)
+{
+	uint64_t id = word & ((1u << DT_EVENT_ID_BITS) - 1);
+
+	return id < cursor->layout->events.count ? cursor->layout->events.items[id] : NULL;
+}
+
 static enum cursor_item next_event(struct packet_cursor *cursor)
 {
 	size_t in_packet = cursor->content - cursor->next, size = 0;
@@ -200,8 +208,7 @@ static enum cursor_item next_event(struct packet_cursor *cursor)
 	if (seen < sizeof(word))
 		return damaged(cursor, "an event is cut short");
 	memcpy(&word, cursor->window + cursor->next, sizeof(word));
-	uint64_t id = word & ((1u << DT_EVENT_ID_BITS) - 1);
-	cursor->type = id < cursor->layout->events.count ? cursor->layout->events.items[id] : NULL;
+	cursor->type = type_of(cursor, word);
 	if (!cursor->type)
 		return damaged(cursor, "an event is of no known kind");
 	size = layout_measure(cursor->type, cursor->window + cursor->next, seen);
@@ -230,4 +237,21 @@ enum cursor_item packet_cursor_next(struct packet_cursor *cursor)
 			return next_event(cursor);
 		end_packet(cursor);
 	}
+}
+
+bool packet_cursor_peek(const struct packet_cursor *cursor, const struct layout_event **ret_type,
+			const uint8_t **ret_event)
+{
+	size_t end = cursor->content < cursor->filled ? cursor->content : cursor->filled;
+	uint64_t word;
+
+	if (!cursor->is_inside || cursor->next >= end || end - cursor->next < sizeof(word))
+		return false;
+	memcpy(&word, cursor->window + cursor->next, sizeof(word));
+	const struct layout_event *type = type_of(cursor, word);
+	if (!type || !layout_measure(type, cursor->window + cursor->next, end - cursor->next))
+		return false;
+	*ret_type = type;
+	*ret_event = cursor->window + cursor->next;
+	return true;
 }

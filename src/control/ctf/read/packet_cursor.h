@@ -68,4 +68,9 @@ void packet_cursor_move(struct packet_cursor *cursor, uint64_t from, uint64_t to
 			const struct cursor_before *before);
 enum cursor_item packet_cursor_next(struct packet_cursor *cursor);
 
+/* Looks at the event after the one that was given, of the same thread. False: it is in another
+ * packet, or there is none. */
+bool packet_cursor_peek(const struct packet_cursor *cursor, const struct layout_event **ret_type,
+			const uint8_t **ret_event);
+
 #endif

@@ -1,0 +1,402 @@
+#include "view_tree.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "options/table_text.h"
+#include "options/time_text.h"
+#include "view_frames.h"
+
+#define TIME_WIDTH 10
+#define INDENT_MAX 60
+#define DEPTH_MAX (1u << 20)
+
+enum role { ROLE_NONE, ROLE_BARE, ROLE_ENTRY, ROLE_EXIT };
+
+struct tree_thread {
+	uint32_t pid, tid;
+	VEC(const struct layout_event *) stack; /* open calls: the types of their entries */
+	bool is_leaf; /* its exit, the next event, was printed with its entry */
+};
+
+struct view_tree {
+	struct viewer *viewer;
+	bool all_arguments;
+	VEC(struct tree_thread *) threads; /* by process and thread */
+	uint32_t pid; /* of the last line */
+	bool has_pid;
+};
+
+struct view_tree *view_tree_create(struct viewer *viewer, bool all_arguments)
+{
+	struct view_tree *tree = calloc(1, sizeof(*tree));
+
+	if (tree) {
+		tree->viewer = viewer;
+		tree->all_arguments = all_arguments;
+	}
+	return tree;
+}
+
+void view_tree_free(struct view_tree *tree)
+{
+	if (!tree)
+		return;
+	for (size_t i = 0; i < tree->threads.count; i++) {
+		vec_free(&tree->threads.items[i]->stack);
+		free(tree->threads.items[i]);
+	}
+	vec_free(&tree->threads);
+	free(tree);
+}
+
+/* ---- what events mean ----------------------------------------------------------------------- */
+
+static size_t stem_of(const char *name, const char *end)
+{
+	size_t length = strlen(name), tail = strlen(end);
+
+	return length > tail && !strcmp(name + length - tail, end) ? length - tail : 0;
+}
+
+static bool has_duration(const struct layout_event *type)
+{
+	for (size_t i = 0; i < type->fields.count; i++)
+		if (!strcmp(type->fields.items[i].name, "duration") &&
+		    type->fields.items[i].size == 8)
+			return true;
+	return false;
+}
+
+static enum role role_of(const struct layout_event *type)
+{
+	if (stem_of(type->name, "_entry"))
+		return ROLE_ENTRY;
+	return stem_of(type->name, "_exit") && has_duration(type) ? ROLE_EXIT : ROLE_BARE;
+}
+
+/* Is `exit` the exit of the function with that entry? */
+static bool is_exit_of(const struct layout_event *entry, const struct layout_event *exit)
+{
+	size_t stem = stem_of(entry->name, "_entry");
+
+	return stem && stem == stem_of(exit->name, "_exit") && has_duration(exit) &&
+	       !memcmp(entry->name, exit->name, stem);
+}
+
+/* An entry's exit has the next id. */
+static bool has_exit(const struct trace_layout *layout, const struct layout_event *entry)
+{
+	return entry->id + 1 < layout->events.count && layout->events.items[entry->id + 1] &&
+	       is_exit_of(entry, layout->events.items[entry->id + 1]);
+}
+
+bool view_tree_has_exits(const struct own_traces *traces)
+{
+	for (size_t i = 0; i < traces->inputs.count; i++) {
+		const struct trace_layout *layout = &traces->inputs.items[i]->layout;
+
+		for (size_t j = 0; j < layout->events.count; j++) {
+			const struct layout_event *type = layout->events.items[j];
+
+			if (type && role_of(type) == ROLE_EXIT)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* ---- threads -------------------------------------------------------------------------------- */
+
+static struct tree_thread *find_thread(struct view_tree *tree, uint32_t pid, uint32_t tid)
+{
+	size_t low = 0, high = tree->threads.count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct tree_thread *one = tree->threads.items[middle];
+
+		if (one->pid < pid || (one->pid == pid && one->tid < tid))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < tree->threads.count && tree->threads.items[low]->pid == pid &&
+	    tree->threads.items[low]->tid == tid)
+		return tree->threads.items[low];
+	struct tree_thread *thread = calloc(1, sizeof(*thread));
+	if (!thread || !vec_push(&tree->threads, NULL)) {
+		free(thread);
+		return NULL;
+	}
+	*thread = (struct tree_thread){ .pid = pid, .tid = tid };
+	memmove(&tree->threads.items[low + 1], &tree->threads.items[low],
+		(tree->threads.count - 1 - low) * sizeof(thread));
+	return tree->threads.items[low] = thread;
+}
+
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+/* The process, where another one's line was before. */
+static unsigned add_process(struct view_tree *tree, const struct trace_stream *stream)
+{
+	const struct metadata_packet *head = &stream->cursor.head;
+	const char *name = trace_layout_variable(&stream->input->layout, "procname");
+
+	if (tree->has_pid && tree->pid == head->pid)
+		return 0;
+	tree->has_pid = true;
+	tree->pid = head->pid;
+	quote_format(&tree->viewer->text, "# %s (pid %u)\n", name ? name : "process", head->pid);
+	return 1;
+}
+
+static void add_head(struct view_tree *tree, const struct tree_thread *thread, bool is_ended,
+		     uint64_t duration, size_t depth)
+{
+	struct viewer *viewer = tree->viewer;
+	char time[TIME_TEXT] = "";
+
+	if (is_ended)
+		time_text(duration, time);
+	text_own(&viewer->text, viewer->colours.time);
+	quote_format(&viewer->text, "%*s [%u] ", TIME_WIDTH, time, thread->tid);
+	text_own(&viewer->text, viewer->colours.off);
+	text_add(&viewer->text, "| ");
+	for (size_t i = 0; i < depth && i < INDENT_MAX; i++)
+		text_add(&viewer->text, "  ");
+}
+
+static void add_name(struct view_tree *tree, const char *name, size_t length)
+{
+	text_own(&tree->viewer->text, tree->viewer->colours.name);
+	quote_plain(&tree->viewer->text, name, length);
+	text_own(&tree->viewer->text, tree->viewer->colours.off);
+}
+
+/* Without debug information an argument is any register's value. */
+static bool is_unnamed(const struct layout_place *place)
+{
+	const char *name = place->field->name;
+
+	return place->field->kind == LAYOUT_HEX && !strncmp(name, "arg", 3) &&
+	       name[3] >= '0' && name[3] <= '9' && !name[4];
+}
+
+static void add_arguments(struct view_tree *tree, const struct layout_event *type,
+			  const uint8_t *event)
+{
+	struct layout_walk walk = layout_walk_event(type, event);
+	struct strbuf *text = &tree->viewer->text;
+	struct layout_place place;
+	bool any = false;
+
+	while (layout_walk_next(&walk, &place)) {
+		if (view_own_is_silent(&place) || place.field->role == LAYOUT_BACKTRACE ||
+		    (is_unnamed(&place) && !tree->all_arguments))
+			continue;
+		text_add(text, any ? ", " : "");
+		text_own(text, tree->viewer->colours.key);
+		text_foreign(text, place.field->name);
+		text_own(text, tree->viewer->colours.off);
+		text_add(text, " = ");
+		view_own_value(tree->viewer, &place, event);
+		any = true;
+	}
+}
+
+/* Appends a line per frame of a backtrace. */
+static unsigned add_backtrace(struct view_tree *tree, const struct tree_thread *thread,
+			      const struct layout_event *type, const uint8_t *event, size_t depth)
+{
+	struct layout_walk walk = layout_walk_event(type, event);
+	struct layout_place place;
+	unsigned lines = 0;
+
+	while (layout_walk_next(&walk, &place)) {
+		if (place.field->role != LAYOUT_BACKTRACE)
+			continue;
+		for (uint32_t i = 0; i < place.count; i++) {
+			uint64_t address = layout_number(place.field, place.bytes + (size_t)i * 8);
+
+			add_head(tree, thread, false, 0, depth + 2);
+			text_add(&tree->viewer->text, "at ");
+			frames_print(tree->viewer->frames, address, tree->viewer->cycles, i > 0,
+				     &tree->viewer->text);
+			text_add(&tree->viewer->text, "\n");
+			lines++;
+		}
+	}
+	return lines;
+}
+
+/* Appends " = RESULT", where there is one. */
+static void add_result(struct view_tree *tree, const struct layout_event *type,
+		       const uint8_t *event)
+{
+	struct layout_place place;
+
+	if (!layout_find(type, event, "ret", &place))
+		return;
+	text_add(&tree->viewer->text, " = ");
+	view_own_value(tree->viewer, &place, event);
+}
+
+static uint64_t duration_of(const struct layout_event *type, const uint8_t *event)
+{
+	struct layout_place place;
+
+	return layout_find(type, event, "duration", &place) ?
+		       layout_number(place.field, place.bytes) :
+		       0;
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+static unsigned take_entry(struct view_tree *tree, struct tree_thread *thread,
+			   const struct packet_cursor *cursor, bool is_shown)
+{
+	struct strbuf *text = &tree->viewer->text;
+	const struct layout_event *next_type;
+	const uint8_t *next;
+	size_t depth = thread->stack.count;
+	bool is_call = has_exit(cursor->layout, cursor->type);
+	unsigned lines = 0;
+
+	thread->is_leaf = packet_cursor_peek(cursor, &next_type, &next) &&
+			  is_exit_of(cursor->type, next_type);
+	if (is_shown) {
+		add_head(tree, thread, thread->is_leaf,
+			 thread->is_leaf ? duration_of(next_type, next) : 0, depth);
+		add_name(tree, cursor->type->name, stem_of(cursor->type->name, "_entry"));
+		text_add(text, "(");
+		add_arguments(tree, cursor->type, cursor->event);
+		text_add(text, ")");
+		if (thread->is_leaf)
+			add_result(tree, next_type, next);
+		else
+			text_add(text, is_call ? " {" : "");
+		text_add(text, "\n");
+		lines = 1 + add_backtrace(tree, thread, cursor->type, cursor->event, depth);
+	}
+	if (is_call && !thread->is_leaf && depth < DEPTH_MAX &&
+	    !vec_push(&thread->stack, cursor->type))
+		text->failed = true;
+	return lines;
+}
+
+/* Appends the end of a call. */
+static unsigned add_end(struct view_tree *tree, const struct tree_thread *thread,
+			const struct packet_cursor *cursor, const char *note)
+{
+	struct strbuf *text = &tree->viewer->text;
+
+	add_head(tree, thread, true, duration_of(cursor->type, cursor->event),
+		 thread->stack.count);
+	text_add(text, "} ");
+	add_name(tree, cursor->type->name, stem_of(cursor->type->name, "_exit"));
+	add_result(tree, cursor->type, cursor->event);
+	text_own(text, note);
+	text_add(text, "\n");
+	return 1;
+}
+
+static unsigned take_exit(struct view_tree *tree, struct tree_thread *thread,
+			  const struct packet_cursor *cursor, bool is_shown)
+{
+	size_t at = thread->stack.count;
+	unsigned lines = 0;
+
+	if (thread->is_leaf) {
+		thread->is_leaf = false;
+		return 0;
+	}
+	while (at && !is_exit_of(thread->stack.items[at - 1], cursor->type))
+		at--;
+	if (!at)
+		return is_shown ? add_end(tree, thread, cursor, " (its entry isn't in the trace)") :
+				  0;
+	while (thread->stack.count > at) {
+		const struct layout_event *entry =
+			thread->stack.items[--thread->stack.count];
+
+		if (!is_shown)
+			continue;
+		add_head(tree, thread, false, 0, thread->stack.count);
+		text_add(&tree->viewer->text, "} ");
+		add_name(tree, entry->name, stem_of(entry->name, "_entry"));
+		text_add(&tree->viewer->text, " (ended without an exit)\n");
+		lines++;
+	}
+	thread->stack.count--;
+	return lines + (is_shown ? add_end(tree, thread, cursor, "") : 0);
+}
+
+static unsigned take_bare(struct view_tree *tree, struct tree_thread *thread,
+			  const struct packet_cursor *cursor, bool is_shown)
+{
+	struct strbuf *text = &tree->viewer->text;
+
+	if (!is_shown)
+		return 0;
+	add_head(tree, thread, false, 0, thread->stack.count);
+	add_name(tree, cursor->type->name, strlen(cursor->type->name));
+	size_t before = text->length;
+	text_add(text, " { ");
+	size_t start = text->length;
+	add_arguments(tree, cursor->type, cursor->event);
+	if (text->length == start)
+		text->length = before;
+	else
+		text_add(text, " }");
+	text_add(text, "\n");
+	return 1 + add_backtrace(tree, thread, cursor->type, cursor->event, thread->stack.count);
+}
+
+/* A loss ends all open calls: nobody knows which of them go on. */
+static unsigned take_loss(struct view_tree *tree, struct tree_thread *thread,
+			  const struct packet_cursor *cursor, bool is_shown)
+{
+	struct viewer *viewer = tree->viewer;
+	bool had_calls = thread->stack.count > 0;
+
+	thread->stack.count = 0;
+	thread->is_leaf = false;
+	if (!is_shown)
+		return 0;
+	add_head(tree, thread, false, 0, 0);
+	text_own(&viewer->text, viewer->colours.loss);
+	text_add(&viewer->text, "[lost ");
+	text_unsigned(&viewer->text, cursor->lost);
+	text_add(&viewer->text, cursor->lost == 1 ? " event" : " events");
+	text_add(&viewer->text, had_calls ? ": open calls are cut here]" : "]");
+	text_own(&viewer->text, viewer->colours.off);
+	text_add(&viewer->text, "\n");
+	return 1;
+}
+
+unsigned view_tree_take(struct view_tree *tree, struct trace_stream *stream, bool is_shown)
+{
+	const struct packet_cursor *cursor = &stream->cursor;
+	struct tree_thread *thread = find_thread(tree, cursor->head.pid, cursor->head.tid);
+	unsigned lines = 0;
+
+	if (!thread) {
+		tree->viewer->text.failed = true;
+		return 0;
+	}
+	if (stream->item == CURSOR_LOST_PACKETS)
+		return 0;
+	enum role role = stream->item == CURSOR_EVENT ? role_of(cursor->type) : ROLE_NONE;
+	if (is_shown && !(role == ROLE_EXIT && thread->is_leaf))
+		lines = add_process(tree, stream);
+	if (role == ROLE_NONE)
+		return lines + take_loss(tree, thread, cursor, is_shown);
+	view_own_modules(tree->viewer, &stream->input->layout);
+	tree->viewer->cycles = cursor->cycles;
+	if (role == ROLE_ENTRY)
+		return lines + take_entry(tree, thread, cursor, is_shown);
+	if (role == ROLE_EXIT)
+		return lines + take_exit(tree, thread, cursor, is_shown);
+	return lines + take_bare(tree, thread, cursor, is_shown);
+}
