@@ -8,6 +8,7 @@ FUZZ_BUILD ?= build-fuzz
 MINUTES ?= 1
 FUZZ_SECONDS ?= $(shell expr $(MINUTES) \* 60)
 FUZZ ?=
+QUICK ?=
 PYTHON ?= /usr/bin/python3
 MESON ?= meson
 QUIET_NINJA = ninja -C $(1) $(if $(V),-v,--quiet)
@@ -18,9 +19,15 @@ all: $(BUILD)/build.ninja ## build into build/ (the default)
 
 setup: $(BUILD)/.packages-build ## install missing packages for the build
 
-check: $(BUILD)/.packages-check $(BUILD)/build.ninja $(ASAN_BUILD)/build.ninja ## run all tests; the last line is "N passed, M failed"
+check: $(BUILD)/.packages-check $(BUILD)/build.ninja $(if $(QUICK),,$(ASAN_BUILD)/build.ninja) ## run all tests (QUICK=1: two minutes of them); the last line is "N passed, M failed"
 	@$(call QUIET_NINJA,$(BUILD))
-	@$(PYTHON) tests/run --build $(BUILD) --asan-build $(ASAN_BUILD)
+	@$(PYTHON) tests/run --build $(BUILD) $(if $(QUICK),--quick,--asan-build $(ASAN_BUILD))
+
+warnings: $(BUILD)/.packages-build $(BUILD)/.packages-check ## build with gcc and with clang; a warning is an error
+	@for compiler in gcc clang; do \
+		rm -rf build-warnings/$$compiler; CC=$$compiler $(MESON) setup --werror -Dtests=false build-warnings/$$compiler >/dev/null && \
+		$(call QUIET_NINJA,build-warnings/$$compiler) && echo "$$compiler: no warnings" || exit 1; \
+	done
 
 torture: $(BUILD)/.packages-check $(BUILD)/build.ninja ## run the long tests
 	@$(call QUIET_NINJA,$(BUILD))
@@ -55,7 +62,7 @@ deb: $(BUILD)/.packages-deb ## build Debian packages into build/deb/
 	@tools/make-deb $(BUILD)/deb
 
 clean: ## remove the builds
-	rm -rf $(BUILD) $(ASAN_BUILD) $(FUZZ_BUILD) build-mutants
+	rm -rf $(BUILD) $(ASAN_BUILD) $(FUZZ_BUILD) build-mutants build-warnings
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16

@@ -181,6 +181,17 @@ def test_errors_around_a_job_are_its_own(runner, monkeypatch, capsys):
     assert "division by zero" in results["fake/bad"].note and "judge" in capsys.readouterr().out
 
 
+def test_quick_jobs_exist(runner):
+    """The list names files that are there; no sanitizer is among the quick ones."""
+    folder = os.path.dirname(PATH)
+    for stem in runner.QUICK_E2E:
+        assert os.path.exists(os.path.join(folder, "e2e", f"test_{stem}.py")) and runner.is_quick(f"e2e/{stem}")
+    for stem in runner.SLOW_UNIT:
+        assert not runner.is_quick(f"unit/{stem}")
+    assert runner.is_quick("unit/plan") and runner.is_quick("fuzz/fuzz_elf")
+    assert not runner.is_quick("asan/plan") and not runner.is_quick("e2e/recording")
+
+
 TWO_JOBS = """
 import importlib.machinery, importlib.util, sys
 loader = importlib.machinery.SourceFileLoader("runner", sys.argv[1])

@@ -14,7 +14,8 @@
 
 #include "error.h"
 
-#define _cleanup_(function) __attribute__((cleanup(function)))
+/* unused: clang warns of a variable that only its cleanup uses */
+#define _cleanup_(function) __attribute__((cleanup(function), unused))
 
 static inline void cleanup_free(void *pointer)
 {
