@@ -226,12 +226,15 @@ static void parse_expression(struct parser *p, unsigned level, struct operand *r
 /* str(x), as bpftrace has it; false: something else. */
 static bool parse_str(struct parser *p, struct operand *ret)
 {
-	const char *at = p->at;
-	size_t space = strncmp(at, "str", 3) == 0 ? strspn(at + 3, " ") : 0;
+	const char *at = p->at, *open = at + strlen("str");
 
-	if (strncmp(at, "str", 3) != 0 || at[3 + space] != '(')
+	if (strncmp(at, "str", strlen("str")) != 0)
 		return false;
-	p->at += 3 + space + 1;
+	while (*open == ' ')
+		open++;
+	if (*open != '(')
+		return false;
+	p->at = open + 1;
 	parse_expression(p, 0, ret);
 	if (!p->error && !parser_accept(p, ")"))
 		parser_fail(p, p->at, "missing ')'");
