@@ -54,6 +54,8 @@ static struct error *run_detach(const struct words *words, int *ret_status)
 	if (!error)
 		error = proc_open(pid, &proc);
 	if (!error)
+		proc->may_suspend = true;
+	if (!error)
 		error = takeover_clean(proc, &takeover);
 	if (error)
 		return error;

@@ -104,6 +104,10 @@
 #define DT_WAIT_MODULES 16u /* (N1) */
 #define DT_OVERWRITE 8u /* no room: take the oldest published chunk (B9) */
 #define DT_BRIDGED 32u /* libdyntrace-lttng.so is in the target; for a takeover */
+#define DT_NO_READ 128u /* a filter forbids process_vm_readv: pointers aren't followed (H26) */
+#define DT_NO_LIVE 256u /* a filter forbids tkill: the agent asks for no thread's end */
+#define DT_NO_NAME 512u /* a filter forbids prctl: names of threads are unknown */
+#define DT_GLIBC 1024u /* every thread block is glibc's; with DT_NO_READ */
 #define DT_ENDED 64u /* the controller has ended its trace, and had to leave its probes, off */
 
 /* Part of the code memfd, mapped near a module. */

@@ -14,6 +14,7 @@
 #define PIECE 256u
 #define MATCH_MAX 992u
 #define MARK_ROOM 32u
+#define NAME_SIZE 16u /* of a thread, by prctl */
 
 static void put_byte(struct gather *g, char byte)
 {
@@ -235,14 +236,30 @@ void text_store_wide(struct gather *g, uint64_t address, uint32_t size, uint32_t
 	put_byte(g, 0);
 }
 
-void text_store_comm(struct gather *g)
+/* The name is on the agent's own stack: read without a call, which a filter may forbid. */
+static void put_name(struct gather *g)
 {
-	char name[16];
+	uint32_t length = 0, limit = g->at + NAME_SIZE;
+	char name[NAME_SIZE];
+	bool over;
 
 	name[0] = 0;
 	sys_call3(SYS_PRCTL, SYS_PR_GET_NAME, (uint64_t)name, 0);
-	name[15] = 0;
-	text_store(g, (uint64_t)name, sizeof(name), false, sizeof(name));
+	while (length < NAME_SIZE - 1 && name[length])
+		length++;
+	if (put_characters(g, (const uint8_t *)name, length, false, true, limit, &over) < length)
+		put_text(g, "...");
+}
+
+void text_store_comm(struct gather *g)
+{
+	if (!g->event || g->over || NAME_SIZE + MARK_ROOM > g->program->size_max - g->at)
+		return;
+	if (g->control->flags & DT_NO_NAME)
+		put_text(g, "(unreadable)");
+	else
+		put_name(g);
+	put_byte(g, 0);
 }
 
 void text_store_unreadable(struct gather *g)

@@ -70,6 +70,33 @@ static bool thread_look_known(uint64_t base, uint32_t tid, uint64_t *ret_offset)
 	return found == 1;
 }
 
+static inline uint64_t thread_fs_word(uint64_t offset)
+{
+	return sys_fs_word(offset) | (uint64_t)sys_fs_word(offset + 4) << 32;
+}
+
+/* The same without a call, where a filter forbids it: reads only what must be readable, the page
+ * on which the FS base lies, and all of a block of glibc's. */
+static bool thread_look_here(const struct dt_control *control, uint64_t base, uint32_t tid,
+			     uint64_t *ret_offset)
+{
+	uint64_t page_left = DT_PAGE - (base & (DT_PAGE - 1));
+	bool glibc = control->flags & DT_GLIBC;
+
+	if (base & 7 || page_left < MUSL_OLD_TID + 4 || thread_fs_word(0) != base)
+		return false;
+	if ((glibc || page_left >= GLIBC_TID + 4) && thread_fs_word(GLIBC_SELF) == base &&
+	    sys_fs_word(GLIBC_TID) == tid)
+		*ret_offset = GLIBC_TID;
+	else if (!glibc && sys_fs_word(MUSL_TID) == tid)
+		*ret_offset = MUSL_TID;
+	else if (!glibc && sys_fs_word(MUSL_OLD_TID) == tid)
+		*ret_offset = MUSL_OLD_TID;
+	else
+		return false;
+	return true;
+}
+
 static bool thread_look_everywhere(uint64_t base, uint32_t tid, uint64_t *ret_offset)
 {
 	uint32_t words[THREAD_LOOK_STEP / 4];
@@ -90,13 +117,18 @@ static bool thread_look_everywhere(uint64_t base, uint32_t tid, uint64_t *ret_of
 }
 
 /* No library has unaligned blocks, and reading one would trip the alignment check (H2). */
-static void thread_look(struct thread_who *who, bool thorough)
+static void thread_look(const struct dt_control *control, struct thread_who *who, bool thorough)
 {
 	bool usable = who->base && !(who->base & 3) && !(who->base >> 47);
+	bool found = false;
 
-	if (usable &&
-	    (thread_look_known(who->base, who->tid, &who->tid_offset) ||
-	     (thorough && thread_look_everywhere(who->base, who->tid, &who->tid_offset)))) {
+	if (usable && control->flags & DT_NO_READ)
+		found = thread_look_here(control, who->base, who->tid, &who->tid_offset);
+	else if (usable)
+		found = thread_look_known(who->base, who->tid, &who->tid_offset) ||
+			(thorough &&
+			 thread_look_everywhere(who->base, who->tid, &who->tid_offset));
+	if (found) {
 		who->key = ~who->base;
 		who->block_tid = who->tid;
 		return;
@@ -150,7 +182,8 @@ static bool thread_seize_dead(const struct dt_control *control, struct dt_slot *
 {
 	uint32_t owner = __atomic_load_n(&slot->real_tid, __ATOMIC_ACQUIRE);
 
-	return owner && sys_thread_is_dead(owner) && thread_seize(control, slot, owner);
+	return owner && !(control->flags & DT_NO_LIVE) && sys_thread_is_dead(owner) &&
+	       thread_seize(control, slot, owner);
 }
 
 static bool thread_seize_empty(struct dt_slot *slot, uint64_t key)
@@ -314,11 +347,11 @@ struct dt_slot *thread_slot(const struct dt_control *control, uint32_t size)
 
 	if (!slot || !agent_slot_is_ours(slot)) {
 		who.tid = sys_gettid();
-		thread_look(&who, false);
+		thread_look(control, &who, false);
 		if (who.block_tid == ~0u) {
 			slot = thread_find(agent_state(control), thread_hash_input(&who), who.key);
 			if (!slot || slot->real_tid != who.tid || !chunk_has_room(slot, size))
-				thread_look(&who, true);
+				thread_look(control, &who, true);
 		}
 		slot = thread_slot_of(control, &who);
 	}

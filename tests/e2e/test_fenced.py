@@ -14,13 +14,13 @@ OURS = {"rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15, "sched_yie
         "clock_gettime": 228, "tgkill": 234, "munlock": 150, "munmap": 11, "mmap": 9, "close": 3,
         "process_vm_readv": 310, "process_vm_writev": 311, "memfd_create": 319}
 RESTART = {"restart_syscall": 219}
-# a command of dyntrace that needs them does without
-NOT_NEEDED = {"recvmsg", "socketpair", "restart_syscall"}
+NEEDED = {"rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sched_yield", "getpid", "gettid", "futex", "clock_gettime", "tgkill"}
+SUSPENDED = {"memfd_create", "mmap", "mremap", "munmap", "close", "madvise", "prctl"}  # made with the filter suspended (S6)
 EVERYTHING = ["--function", "foo", "--function", "outer", "-e", "-t", "backtrace", "-t", "comm", "-t", "tid"]
 CALLS = 300
 
 
-def trace_whole(dyntrace, fenced, words=EVERYTHING, calls=CALLS, rounds=1):
+def trace_whole(dyntrace, fenced, words=EVERYTHING, calls=CALLS, rounds=1, comm="fenced"):
     """Both threads' calls, with strings, backtraces, names and exits; the target is as it was."""
     tracing = dyntrace.start_trace(fenced.pid, *words)
     for _ in range(rounds):
@@ -31,7 +31,7 @@ def trace_whole(dyntrace, fenced, words=EVERYTHING, calls=CALLS, rounds=1):
     total = 2 * calls * rounds
     assert trace.names() == {name: total for name in ("foo_entry", "foo_exit", "outer_entry", "outer_exit")}
     for event in trace.named("foo_entry"):
-        assert event.fields["text"] == "a text of its own" and event.fields["comm"] == "fenced", event
+        assert event.fields["text"] == "a text of its own" and event.fields["comm"] == comm, event
     return trace, tracing
 
 
@@ -61,8 +61,11 @@ def test_the_table_has_every_call_that_is_made(dyntrace, program):
 def test_no_call_of_ours_kills(dyntrace, program, name):
     """Either everything is recorded, or the refusal names the call; the program lives. restart_syscall is the kernel's own (S5)."""
     fenced = program("fenced", "--deny", (OURS | RESTART)[name], "--calls", CALLS, "--rounds", 1).wait_ready()
-    if name in NOT_NEEDED:
-        trace_whole(dyntrace, fenced)
+    if name not in NEEDED:
+        trace, tracing = trace_whole(dyntrace, fenced, comm="(unreadable)" if name == "prctl" else "fenced")
+        assert backtraces_are_whole(trace) == (not name.startswith("process_vm"))
+        assert ("filter of system calls was suspended for" in tracing.stderr) == (name in SUSPENDED), tracing.stderr
+        assert ("kills for process_vm" in tracing.stderr) == name.startswith("process_vm")
     else:
         error = dyntrace.fails("trace", "-p", fenced.pid, *EVERYTHING, "--for", 20, status=125)
         assert f"can't be traced: its filter kills for {name} " in error, error
@@ -74,8 +77,9 @@ def test_no_call_of_ours_kills(dyntrace, program, name):
                                           (NOTIFY, "asks another process"), (TRACE, "asks a debugger"),
                                           (LOG, "writes to the system's log"), (0x12340000, "kills")])
 def test_whatever_is_not_allowed_is_refused(dyntrace, program, answer, said):
+    """With --no-suspend no call is made that the filter forbids."""
     fenced = program("fenced", "--deny", OURS["memfd_create"], "--answer", answer, "--calls", 5).wait_ready()
-    error = dyntrace.fails("trace", "-p", fenced.pid, "--function", "foo", "--for", 20, status=125)
+    error = dyntrace.fails("trace", "-p", fenced.pid, "--function", "foo", "--for", 20, "--no-suspend", status=125)
     assert f"can't be traced: its filter {said} for memfd_create " in error
     assert fenced.go().wait_ready().finish().split() == ["10"]
 
@@ -101,15 +105,30 @@ def test_a_second_filter_ends_the_calls_of_the_agent(dyntrace, program):
 
 
 @pytest.mark.parametrize("name", ["munmap", "rt_sigaction", "rt_sigreturn"])
-def test_leaving_a_program_that_locked_itself_in(dyntrace, program, name):
+@pytest.mark.parametrize("suspend", [False, True])
+def test_leaving_a_program_that_locked_itself_in(dyntrace, program, name, suspend):
     """The filter comes while it is traced: what can't be taken out without the call stays, off, and dyntrace says so."""
     fenced = program("fenced", "--deny", OURS[name], "--late", 1, "--calls", 100, "--rounds", 2).wait_ready()
-    tracing = dyntrace.start_trace(fenced.pid, "--function", "foo", "-e")
+    tracing = dyntrace.start_trace(fenced.pid, "--function", "foo", "-e", *([] if suspend else ["--no-suspend"]))
     fenced.go().wait_ready()
     tracing.process.send_signal(signal.SIGINT)
     _, stderr = tracing.process.communicate(timeout=60)
     assert Trace(tracing.output).names() == {"foo_entry": 200, "foo_exit": 200}
-    if name != "rt_sigaction":
+    if name == "rt_sigreturn" or (name == "munmap" and not suspend):
         assert re.search(rf"its filter kills for {name}", stderr), stderr
+    else:
+        tracing.before.assert_unchanged()
     fenced.go().wait_ready()
     assert fenced.finish().split() == ["400"]
+
+
+def test_strings_of_the_heap_are_unreadable_without_the_call(dyntrace, program):
+    """The pointer is shown instead, and nothing faults."""
+    fenced = program("fenced", "--deny", OURS["process_vm_readv"], "--heap", 1, "--calls", 50).wait_ready()
+    tracing = dyntrace.start_trace(fenced.pid, "--function", "foo", "-e")
+    fenced.go().wait_ready()
+    trace = tracing.stop()
+    tracing.before.assert_unchanged()
+    assert trace.names() == {"foo_entry": 100, "foo_exit": 100} and trace.lost == 0
+    assert all(re.fullmatch(r"\(unreadable 0x[0-9a-f]+\)", event.fields["text"]) for event in trace.named("foo_entry"))
+    assert fenced.finish().split() == ["100"]

@@ -1,7 +1,7 @@
 /*
  * fenced - a program behind a filter of system calls.
  *	fenced [--deny NR,NR...] [--only NR,NR...] [--answer NUMBER] [--calls N] [--rounds R]
- *	       [--one 1] [--late 1] [--twice 1]
+ *	       [--one 1] [--late 1] [--twice 1] [--heap 1]
  * A second thread sleeps in clock_nanosleep, ten times per second, and calls outer() when main
  * does.
  * The filter answers NUMBER (SECCOMP_RET_*; default: kill) to the calls of --deny, or to all but
@@ -9,6 +9,7 @@
  * the second thread only; --late: from after the first round on; --twice: another filter, which
  * allows all, follows with the second round. After each of R times "go" both threads call outer() N
  * times, which calls foo(); "ready" again when both have. Prints the number of calls of both.
+ * --heap: the text that outer() and foo() get is in the heap.
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -27,7 +28,7 @@
 static const long own[] = { SYS_read,	    SYS_write, SYS_clock_nanosleep, SYS_exit,
 			    SYS_exit_group, SYS_fstat, SYS_newfstatat,	    SYS_brk };
 static long calls, done;
-static char text[] = "a text of its own";
+static char kept[] = "a text of its own", *text = kept;
 static atomic_long wanted, finished;
 static int count;
 static char **words;
@@ -127,6 +128,8 @@ int main(int argc, char **argv)
 	count = argc;
 	words = argv;
 	calls = handshake_option(argc, argv, "calls", 100);
+	if (handshake_option(argc, argv, "heap", 0))
+		text = strdup(kept);
 	atomic_store(&finished, -1);
 	if (pthread_create(&thread, NULL, work, one ? &thread : NULL))
 		return 2;

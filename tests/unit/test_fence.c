@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "control/fence/fence.h"
+#include "control/remote/remote.h"
 
 #define STACKS 2000 /* of filters, given to the kernel */
 #define CALLS 16 /* made under each */
@@ -401,8 +402,8 @@ static struct program deny(long nr, uint32_t answer)
 	return program;
 }
 
-/* A child under these filters, in a ptrace stop of ours. */
-static pid_t start_fenced(const struct program *programs, size_t count)
+/* A child under these filters. */
+static pid_t start_running(const struct program *programs, size_t count)
 {
 	int ready[2];
 	char byte;
@@ -423,6 +424,14 @@ static pid_t start_fenced(const struct program *programs, size_t count)
 	assert_int_equal(read(ready[0], &byte, 1), 1);
 	close(ready[0]);
 	close(ready[1]);
+	return pid;
+}
+
+/* The same in a ptrace stop of ours. */
+static pid_t start_fenced(const struct program *programs, size_t count)
+{
+	pid_t pid = start_running(programs, count);
+
 	assert_int_equal(ptrace(PTRACE_SEIZE, pid, 0, 0), 0);
 	assert_int_equal(ptrace(PTRACE_INTERRUPT, pid, 0, 0), 0);
 	assert_int_equal(waitpid(pid, NULL, __WALL), pid);
@@ -540,6 +549,59 @@ static void test_unknown_places_are_forbidden(void **state)
 	end(pid);
 }
 
+/* The answer to memfd_create that the thread gets by itself, in the stop where it is. */
+static long create_itself(pid_t tid, uint64_t gadget)
+{
+	struct user_regs_struct own, regs;
+
+	assert_int_equal(ptrace(PTRACE_GETREGS, tid, 0, &own), 0);
+	regs = own;
+	regs.rip = gadget;
+	regs.rax = SYS_memfd_create;
+	regs.orig_rax = ~0ULL;
+	regs.rdi = own.rsp;
+	regs.rsi = 0;
+	assert_int_equal(ptrace(PTRACE_SETREGS, tid, 0, &regs), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ptrace(PTRACE_SYSCALL, tid, 0, 0), 0);
+		assert_int_equal(waitpid(tid, NULL, __WALL), tid);
+	}
+	assert_int_equal(ptrace(PTRACE_GETREGS, tid, 0, &regs), 0);
+	return (long)regs.rax;
+}
+
+/* (S6) Only the controller's own call is made without the filter, and only if that is allowed. */
+static void test_suspension_ends_with_the_call(void **state)
+{
+	struct program program = deny(SYS_memfd_create, SECCOMP_RET_ERRNO | EPERM);
+	const uint64_t args[6] = { 0 };
+	struct stop *stop = NULL;
+	struct proc *proc = NULL;
+	int64_t result = 0;
+
+	(void)state;
+	skip_unless_allowed();
+	pid_t pid = start_running(&program, 1);
+	assert_null(proc_open(pid, &proc));
+	assert_null(stop_all(proc, STOP_TIMEOUT_MS, &stop));
+	struct error *refused = remote_syscall(stop, SYS_memfd_create, args, &result);
+	assert_non_null(refused);
+	assert_non_null(strstr(error_text(refused), "its filter answers EPERM for memfd_create"));
+	error_free(refused);
+	proc->may_suspend = true;
+	assert_null(remote_syscall(stop, SYS_memfd_create, args, &result));
+	assert_int_equal(result, -EFAULT); /* from the kernel, not from the filter */
+	assert_int_equal(proc->suspended, 1);
+	assert_null(remote_syscall(stop, SYS_getpid, args, &result));
+	assert_int_equal(result, pid);
+	assert_int_equal(proc->suspended, 1);
+	assert_null(remote_syscall(stop, SYS_memfd_create, args, &result));
+	assert_int_equal(create_itself(pid, proc->gadget_call), -EPERM);
+	end(pid);
+	stop_release(stop, NULL);
+	proc_close(proc);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -549,6 +611,7 @@ int main(void)
 		cmocka_unit_test(test_reads_filters),
 		cmocka_unit_test(test_names_call_and_action),
 		cmocka_unit_test(test_unknown_places_are_forbidden),
+		cmocka_unit_test(test_suspension_ends_with_the_call),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

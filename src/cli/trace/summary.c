@@ -1,5 +1,6 @@
 #include "summary.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,6 +198,11 @@ void summary_print(const struct session *session, const struct session_summary *
 		cli_note(
 			"placing tracepoints in a newly loaded library took more than 2 s, and the process went "
 			"on: earlier calls are missing");
+	if (summary->suspended)
+		cli_note(
+			"the process's filter of system calls was suspended for %" PRIu64
+			" calls of dyntrace's (--no-suspend forbids this)",
+			summary->suspended);
 	if (summary->left && !summary->probes_left) /* that is an error */
 		cli_note("%s", summary->why);
 }

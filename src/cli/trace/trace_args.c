@@ -26,6 +26,9 @@ const struct option_spec trace_options[] = {
 	  .flag = &trace_args.no_follow_fork },
 	{ 0, "follow-exec", NULL, "also trace programs that the target and its children start (execve)",
 	  .flag = &trace_args.follow_exec },
+	{ 0, "no-suspend", NULL,
+	  "never suspend the target's seccomp filter for a call of dyntrace's that it forbids",
+	  .flag = &trace_args.no_suspend },
 
 	OPTION_GROUP("What to record"),
 	{ 0, "function", "LOC", "function entry, with its arguments (repeatable)",

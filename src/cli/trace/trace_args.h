@@ -30,6 +30,7 @@ struct trace_args {
 	bool print;
 	bool no_follow_fork;
 	bool follow_exec;
+	bool no_suspend;
 	bool exit;
 	bool wait;
 	bool all_rows, quiet;

@@ -63,6 +63,8 @@ struct error *trace_begin_open(const struct words *words, struct trace_run *run)
 
 	if (trace_args.targets.count) {
 		error = trace_targets_open(&run->opened);
+		for (size_t i = 0; i < run->opened.count; i++)
+			run->opened.items[i]->may_suspend = !trace_args.no_suspend;
 		for (size_t i = 0; i < run->opened.count && !error; i++)
 			error = clean_leftovers(run->opened.items[i]);
 		run->proc = run->opened.count ? run->opened.items[0] : NULL;
@@ -72,9 +74,11 @@ struct error *trace_begin_open(const struct words *words, struct trace_run *run)
 		error = launch_line(trace_args.command, &run->launch);
 	else
 		error = launch_start(words->rest, &run->launch);
-	if (!error)
-		run->proc = launch_proc(run->launch);
-	return error;
+	if (error)
+		return error;
+	run->proc = launch_proc(run->launch);
+	run->proc->may_suspend = !trace_args.no_suspend;
+	return NULL;
 }
 
 /* ---- directory of the trace ------------------------------------------------------------------ */

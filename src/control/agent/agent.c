@@ -318,7 +318,7 @@ static void fill_in(struct injection *in, uint32_t flags)
 	control->version = DT_LAYOUT_VERSION;
 	control->flags = flags;
 	control->pid = (uint32_t)in->proc->inner_pid;
-	control->controller = (uint32_t)getpid();
+	control->controller = flags & DT_NO_LIVE ? 0 : (uint32_t)getpid();
 	control->agent = agent->agent_at.v;
 	control->state = agent->state_at.v;
 	control->pool = agent->pool_at.v;

@@ -26,7 +26,7 @@ struct code_window {
 struct agent_options {
 	/* bytes for events, DT_POOL_MIN..DT_POOL_MAX; the tables come on top */
 	uint64_t pool_size;
-	uint32_t flags; /* DT_FOLLOW_FORK, DT_NO_SYSCALLS */
+	uint32_t flags; /* of dt_control */
 	const char *agent_path; /* libdyntrace-agent.so */
 	struct code_window *windows; /* windows to map with the agent; `offset` gets filled in */
 	size_t window_count;

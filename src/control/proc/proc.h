@@ -29,6 +29,8 @@ struct proc {
 
 	pid_t poke_tid; /* held thread for mem_write's fallback; 0: none */
 	bool inherits; /* begun by a command of ours: seccomp filters that we have, too, are ours */
+	bool may_suspend; /* its filters may be suspended while we make a call in it (remote.h) */
+	uint64_t suspended; /* number of such calls so far */
 	bool filtered; /* a thread had a seccomp filter when it was opened (H26) */
 	bool names_no_files; /* files that its memory names aren't opened: we have more rights */
 	bool own_child; /* a child of this process: another part of it waits for the child's end */
@@ -50,6 +52,12 @@ struct error *proc_open(pid_t pid, struct proc **ret_proc);
 /* The same without the refusals, for read-only use (list-symbols) and for our own children. */
 struct error *proc_open_plain(pid_t pid, struct proc **ret_proc);
 void proc_close(struct proc *proc);
+/* What holds for filters of the parent holds for those of its child, or of a program it begins. */
+static inline void proc_take_after(struct proc *child, const struct proc *parent)
+{
+	child->inherits = parent->inherits;
+	child->may_suspend = parent->may_suspend;
+}
 
 /* kernel.yama.ptrace_scope, '0' to '3'; '0' on a kernel without Yama. From '1' on the rights of a
  * process's user aren't enough to trace it. */

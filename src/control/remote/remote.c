@@ -43,6 +43,7 @@
 
 #define REMOTE_DIRECTION_FLAG 0x400ULL
 #define REMOTE_END_LOOKS 20
+#define REMOTE_SUSPEND (1ul << 21) /* PTRACE_O_SUSPEND_SECCOMP */
 #define REMOTE_CALL_US 10000000 /* for one call; a longer one is a failure */
 
 struct remote {
@@ -179,6 +180,15 @@ static struct error *check_way_home(const struct remote *remote)
 		call.unknown |= BPF_UNKNOWN_ARG(i);
 	uint32_t answer = filters_answer(&remote->filters, &call);
 	return filters_is_allowed(answer) ? NULL : refuse(remote, SYS_rt_sigreturn, answer);
+}
+
+/* (S6) Not in a thread that launch holds, with other options of ptrace than a stop's. */
+static bool may_suspend(const struct remote *remote)
+{
+	const struct proc *proc = remote->stop->proc;
+
+	return proc->may_suspend && remote->gadgets.restorer.v &&
+	       remote_thread(remote) != proc->held_tid;
 }
 
 /* A command that we started inherits our filters: they allow it what they allow us. */
@@ -321,15 +331,44 @@ static struct error *enter(struct remote *remote, const struct user_regs_struct 
 	return NULL;
 }
 
+/* Lets the thread run from the stop before a call to the stop behind it. */
+static struct error *run_call(struct remote *remote)
+{
+	struct error *err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
+
+	return err ? err : run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
+}
+
+/* (S6) If we are killed meanwhile, the kernel ends the suspension with our ptrace. */
+static struct error *run_suspended(struct remote *remote)
+{
+	const struct stop *stop = remote->stop;
+	unsigned long options = held_options(stop);
+	pid_t tid = remote_thread(remote);
+
+	assert(stop->proc->may_suspend && tid != stop->proc->held_tid); /* S6 */
+	if (ptrace(PTRACE_SETOPTIONS, tid, 0, options | REMOTE_SUSPEND))
+		return ptrace_failed(remote, "suspend the filter");
+	struct error *err = run_call(remote);
+	stop->proc->suspended++;
+	if (ptrace(PTRACE_SETOPTIONS, tid, 0, options) && !err)
+		err = ptrace_failed(remote, "put back the filter");
+	return err;
+}
+
 struct error *remote_call(struct remote *remote, long number, const uint64_t args[6],
 			  int64_t *ret_result)
 {
 	struct user_regs_struct regs = remote->stop->threads.items[remote->index].regs;
-	struct error *err;
+	struct error *err = NULL;
 
 	assert(remote->borrowers && !remote->adrift);
-	if (remote->filters.count && (err = check_call(remote, number, args, remote->gadgets.call)))
+	if (remote->filters.count)
+		err = check_call(remote, number, args, remote->gadgets.call);
+	bool suspend = err && may_suspend(remote);
+	if (err && !suspend)
 		return err;
+	error_free(err);
 	regs.rip = remote->gadgets.call.v;
 	regs.rsp = remote->frame.rsp;
 	regs.rax = (unsigned long long)number;
@@ -341,8 +380,7 @@ struct error *remote_call(struct remote *remote, long number, const uint64_t arg
 	regs.r8 = args[4];
 	regs.r9 = args[5];
 	if ((err = enter(remote, &regs, 0)) ||
-	    (err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false)) ||
-	    (err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false)))
+	    (err = suspend ? run_suspended(remote) : run_call(remote)))
 		return err;
 	if (ptrace(PTRACE_GETREGS, remote_thread(remote), 0, &regs))
 		return ptrace_failed(remote, "read the registers");

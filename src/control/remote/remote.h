@@ -12,6 +12,10 @@
  * filter does ("its filter kills for munmap"). Filters that can't be read allow nothing, unless
  * they are our own.
  *
+ * (S6) If proc.may_suspend is set, a forbidden call is made all the same, with the filters of this
+ * one thread suspended (PTRACE_O_SUSPEND_SECCOMP) while it is in our hands: from the stop before
+ * the call to the stop after it. None of its own code runs unfiltered, and no child inherits that.
+ *
  * The thread runs on a frame that ends in rt_sigreturn (sigframe.h), so that the controller's death
  * at any moment does it no harm. Only a target without `syscall; ret` and restorer (a tiny static
  * program) runs without that frame.

@@ -286,7 +286,7 @@ static bool add_children(struct session *session, struct holders *holders,
 			unless_gone(session, NULL, proc_open_plain(pids.items[i], &child));
 		note_left(summary, pids.items[i], failed);
 		if (child)
-			child->inherits = session->proc->inherits;
+			proc_take_after(child, session->proc);
 		if (child)
 			add_holder(session, holders, child, summary);
 		any |= child != NULL;

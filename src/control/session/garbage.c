@@ -281,7 +281,7 @@ static struct error *clear_child(struct session *session, pid_t pid, bool *ret_c
 	struct error *error = proc_open_plain(pid, &child);
 
 	if (!error)
-		child->inherits = session->proc->inherits;
+		proc_take_after(child, session->proc);
 	if (!error && session_may_have_code(session, child)) {
 		error = garbage_restore(session, child, false, &idle);
 		*ret_clear = false;

@@ -31,6 +31,7 @@ struct making {
 	struct plan_needs needs;
 	struct code_window *windows; /* one per need */
 	struct agent_elf *agent_elf;
+	unsigned closed; /* enum fence_part: parts that the target's filters close */
 };
 
 static bool has_room(struct session *session, const struct plan_need *need)
@@ -100,13 +101,30 @@ static struct error *find_agent(struct making *making)
 
 /* ---- steps with a held thread ---------------------------------------------------------------- */
 
-static uint32_t agent_flags(const struct session *session)
+static bool has_glibc(const struct session *session)
+{
+	for (size_t i = 0; i < session->modules.count; i++) {
+		if (!strcmp(session->modules.items[i]->name, "libc.so.6"))
+			return true;
+	}
+	return false;
+}
+
+/* The agent does without the parts that a filter closes. */
+static uint32_t filter_flags(const struct session *session, unsigned closed)
+{
+	return (closed & FENCE_READ ? DT_NO_READ : 0) | (closed & FENCE_LIVE ? DT_NO_LIVE : 0) |
+	       (closed & FENCE_NAME ? DT_NO_NAME : 0) | (has_glibc(session) ? DT_GLIBC : 0);
+}
+
+static uint32_t agent_flags(const struct session *session, unsigned closed)
 {
 	static const uint32_t modes[] = {
 		[SESSION_OVERWRITE] = DT_OVERWRITE, [SESSION_BLOCK] = DT_BLOCK
 	};
 
-	return (session->options.follow_fork ? DT_FOLLOW_FORK : 0) | modes[session->options.mode];
+	return (session->options.follow_fork ? DT_FOLLOW_FORK : 0) | modes[session->options.mode] |
+	       filter_flags(session, closed);
 }
 
 static struct error *map_agent(struct making *making, struct stop *stop)
@@ -114,7 +132,7 @@ static struct error *map_agent(struct making *making, struct stop *stop)
 	struct session *session = making->session;
 	const struct agent_options options = {
 		.pool_size = session->options.buffer_size,
-		.flags = agent_flags(session),
+		.flags = agent_flags(session, making->closed),
 		.image = making->agent_elf,
 		.windows = making->windows,
 		.window_count = making->needs.count,
@@ -185,33 +203,71 @@ static bool may_be_ours(const struct session *session)
 	return session->proc->inherits && !filters_may_read();
 }
 
+static struct error *add_threads(const struct session *session, const struct stop *stop,
+				 struct fence *fence)
+{
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < stop_thread_count(stop) && !error; i++)
+		error = fence_add_thread(fence, stop_thread_tid(stop, i), session->proc->filtered);
+	if (!error && session->proc->filtered && !fence->threads)
+		error = fence_unreadable();
+	return error ? error_wrap(error, "process %d (%s)", session->proc->pid,
+				  session->proc->comm) :
+		       NULL;
+}
+
+/* Parts without which nothing can be recorded. The controller's own calls are possible all the
+ * same if the filter may be suspended (S6). */
+static unsigned needed_parts(const struct session *session)
+{
+	unsigned control = FENCE_CONTROL | (session->parent ? FENCE_SHARE : 0);
+	const struct proc *proc = session->proc;
+	bool suspend = proc->may_suspend && !proc->held_tid;
+
+	return FENCE_RECORD | FENCE_SIGNAL | FENCE_HOME | (suspend ? 0 : control);
+}
+
+static struct error *refuse(const struct session *session, const struct fence *fence,
+			    unsigned needed)
+{
+	_cleanup_free_ char *what = fence_describe(fence, needed);
+
+	return error_new(ERROR_REFUSED,
+			 "process %d (%s) can't be traced: its filter %s (run it without this seccomp "
+			 "filter)",
+			 session->proc->pid, session->proc->comm,
+			 what ? what : "forbids a system call");
+}
+
+static void tell_missing(const struct session *session, const struct fence *fence, unsigned part,
+			 const char *missing)
+{
+	_cleanup_free_ char *what = fence_describe(fence, part);
+
+	if (what)
+		session_tell(session, "%s: its filter %s: %s", session->proc->comm, what, missing);
+}
+
 /* (H26) Asks the filters of all threads, before anything is changed, for every call that the agent
  * or the controller will make. */
-static struct error *check_filters(const struct session *session, const struct stop *stop)
+static struct error *check_filters(struct making *making, const struct stop *stop)
 {
-	unsigned needed = ~(session->parent ? 0u : FENCE_SHARE);
-	struct error *error = NULL;
+	const struct session *session = making->session;
+	unsigned needed = needed_parts(session);
 	struct fence fence;
 
 	if (may_be_ours(session))
 		return NULL;
 	fence_begin(&fence);
-	for (size_t i = 0; i < stop_thread_count(stop) && !error; i++)
-		error = fence_add_thread(&fence, stop_thread_tid(stop, i), session->proc->filtered);
-	if (error)
-		error = error_wrap(error, "process %d (%s)", session->proc->pid,
-				   session->proc->comm);
-	else if (session->proc->filtered && !fence.threads)
-		error = error_wrap(fence_unreadable(), "process %d (%s)", session->proc->pid,
-				   session->proc->comm);
-	if (!error && fence_closed(&fence) & needed) {
-		_cleanup_free_ char *what = fence_describe(&fence, needed);
-
-		error = error_new(ERROR_REFUSED,
-				  "process %d (%s) can't be traced: its filter %s (run it without "
-				  "this seccomp filter)",
-				  session->proc->pid, session->proc->comm,
-				  what ? what : "forbids a system call");
+	struct error *error = add_threads(session, stop, &fence);
+	making->closed = fence_closed(&fence);
+	if (!error && making->closed & needed)
+		error = refuse(session, &fence, needed);
+	if (!error) {
+		tell_missing(session, &fence, FENCE_READ,
+			     "most values behind pointers can't be read, and backtraces end early");
+		tell_missing(session, &fence, FENCE_NAME, "names of threads can't be read");
 	}
 	fence_end(&fence);
 	return error;
@@ -224,7 +280,7 @@ static struct error *map_memory(struct making *making, struct stop *stop)
 	struct error *error = wants->agent ? check_guise(session) : NULL;
 
 	if (!error && wants->agent)
-		error = check_filters(session, stop);
+		error = check_filters(making, stop);
 	if (!error)
 		error = remote_borrow(stop);
 	if (error)

@@ -261,6 +261,7 @@ struct error *session_end(struct session *session, struct session_summary *ret_s
 	struct error *writing = recording_finish(session, &summary);
 
 	summary.late_libraries = library_notice_late(session);
+	summary.suspended = session->proc->suspended;
 	*ret_summary = summary;
 	if (error)
 		error_free(writing);

@@ -164,12 +164,16 @@ static void see_ends(void *data)
 	stop->looked_us = held_now_us();
 }
 
+unsigned held_options(const struct stop *stop)
+{
+	return HELD_OPTIONS |
+	       (stop->task_fd >= 0 ? PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK : 0);
+}
+
 static long seize(struct stop *stop, pid_t tid)
 {
-	unsigned options = HELD_OPTIONS;
+	unsigned options = held_options(stop);
 
-	if (stop->task_fd >= 0)
-		options |= PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK;
 	stop->looked_us = held_now_us();
 	syscall_timeout_do(see_ends, stop);
 	long failed = ptrace(PTRACE_SEIZE, tid, 0, options);

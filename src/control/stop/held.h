@@ -53,6 +53,8 @@ struct stop {
 };
 
 uint64_t held_now_us(void);
+/* Options of ptrace with which the stop seizes threads. */
+unsigned held_options(const struct stop *stop);
 /* Sleeps a little between two looks; longer as `round`, the number of looks, grows. */
 void held_nap(unsigned round);
 

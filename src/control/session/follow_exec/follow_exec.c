@@ -112,7 +112,7 @@ static void follow_program(struct session *root, pid_t pid)
 	struct error *error = launch_adopt(pid, &exec.launch);
 
 	if (!error)
-		launch_proc(exec.launch)->inherits = root->proc->inherits;
+		proc_take_after(launch_proc(exec.launch), root->proc);
 	if (!error)
 		error = create_session(root, launch_proc(exec.launch), &exec.session);
 	if (!error)
