@@ -47,6 +47,7 @@ extern const struct command command_disable;
 extern const struct command command_disable_event;
 extern const struct command command_enable;
 extern const struct command command_enable_event;
+extern const struct command command_export;
 extern const struct command command_flush;
 extern const struct command command_list_markers;
 extern const struct command command_list_processes;

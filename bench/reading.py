@@ -1,0 +1,70 @@
+"""
+Reading a trace: CPU seconds and memory of report and view for 10 M events of two threads, beside babeltrace2 and, where it is
+installed, uftrace report over as many calls.
+"""
+
+import os
+import resource
+import shutil
+import subprocess
+
+LOOPS = 280_000  # of tests/programs/calls, per thread: 10.08 M events
+QUICK_LOOPS = 28_000
+THREADS = 2
+FUNCTIONS = ("leaf", "mid", "rec", "top_")
+GOALS = {"report": 0.5, "view": 3.0}  # seconds per 10 M events
+MEMORY_GOAL = 16 << 10  # KiB
+
+
+def measure(command, env=None):
+    """CPU seconds and the largest process in KiB, of the command and its children."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        with open(os.devnull, "w") as null:
+            status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=null, stderr=null, env=env).returncode
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        os.write(writer, f"{status} {usage.ru_utime + usage.ru_stime} {usage.ru_maxrss}".encode())
+        os._exit(0)
+    os.close(writer)
+    with open(reader) as pipe:
+        status, seconds, memory = pipe.read().split()
+    os.waitpid(pid, 0)
+    return int(status), float(seconds), int(memory)
+
+
+def record(bench, trace, loops):
+    words = [word for name in FUNCTIONS for word in ("--function", name)]
+    subprocess.run([os.path.join(bench.build, "dyntrace"), "trace", "-q", "-e", "-o", trace, "--mode", "block", *words, "--",
+                    os.path.join(bench.build, "tests", "programs", "calls"), str(loops), str(THREADS)],
+                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def run(bench, args):
+    """Prints the table; gives the figures, and whether the goals were met."""
+    loops = QUICK_LOOPS if args.quick else LOOPS
+    trace = bench.path("reading")
+    record(bench, trace, loops)
+    program = os.path.join(bench.build, "dyntrace")
+    cases = {"report": [program, "report", trace], "report --tree": [program, "report", "--tree", trace],
+             "view": [program, "view", trace], "view --tree": [program, "view", "--tree", trace],
+             "view --json": [program, "view", "--json", trace],
+             "export --perfetto": [program, "export", trace, "--perfetto", os.devnull],
+             "babeltrace2 (dummy)": ["babeltrace2", trace, "-o", "dummy"]}
+    figures, good, scale = {}, True, LOOPS / loops
+    print(f"{'reading 10 M events':24}{'CPU s':>8}{'MiB':>8}")
+    for name, command in cases.items():
+        if not shutil.which(command[0]):
+            continue
+        status, seconds, memory = measure(command)
+        if status:
+            print(f"{name:24}  failed")
+            good = False
+            continue
+        figures[name] = {"seconds": seconds * scale, "memory": memory}
+        missed = seconds * scale > GOALS.get(name, float("inf")) or (name == "report" and memory > MEMORY_GOAL)
+        good = good and not missed
+        print(f"{name:24}{seconds * scale:8.2f}{memory / 1024:8.1f}{'  missed' if missed else ''}")
+    shutil.rmtree(trace)
+    return {"reading": figures}, good

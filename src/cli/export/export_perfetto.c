@@ -1,0 +1,401 @@
+/*
+ * export_perfetto.c - Perfetto's trace format (protobuf), for ui.perfetto.dev.
+ *
+ * A sequence of packets per thread, with a track, names that are sent once per sequence, and times
+ * as differences. A call is a slice from its entry to its exit; what was open when events were
+ * lost, or at the end, ends there, and a loss is a mark. Numbers of fields are from Perfetto's
+ * documentation of TracePacket and TrackEvent.
+ */
+#include <string.h>
+
+#include "export.h"
+
+/* Fields of messages. */
+enum {
+	TRACE_PACKET = 1,
+	PACKET_CLOCKS = 6, PACKET_TIMESTAMP = 8, PACKET_SEQUENCE = 10, PACKET_EVENT = 11,
+	PACKET_INTERNED = 12, PACKET_FLAGS = 13, PACKET_CLOCK_ID = 58, PACKET_DEFAULTS = 59,
+	PACKET_TRACK = 60,
+	CLOCKS_CLOCK = 1, CLOCK_ID = 1, CLOCK_TIME = 2, CLOCK_IS_INCREMENTAL = 3,
+	EVENT_ANNOTATION = 4, EVENT_TYPE = 9, EVENT_NAME_ID = 10, EVENT_TRACK = 11, EVENT_NAME = 23,
+	TRACK_ID = 1, TRACK_THREAD = 4, THREAD_PID = 1, THREAD_TID = 2,
+	INTERNED_NAMES = 2, INTERNED_FIELDS = 3, NAME_ID = 1, NAME_TEXT = 2,
+	ANNOTATION_UNSIGNED = 3, ANNOTATION_SIGNED = 4, ANNOTATION_DOUBLE = 5, ANNOTATION_TEXT = 6,
+	ANNOTATION_NAME_ID = 1, ANNOTATION_NAME = 10,
+};
+enum { SLICE_BEGIN = 1, SLICE_END = 2, INSTANT = 3 };
+enum { FLAG_CLEARED = 1, FLAG_NEEDS = 2 };
+enum { BOOT_CLOCK = 6, OWN_CLOCK = 64 }; /* the second one is the sequence's, and incremental */
+
+#define MESSAGE_MAX 8192u /* an event has at most DT_EVENT_SIZE_MAX bytes */
+
+struct message {
+	size_t size;
+	bool is_full;
+	uint8_t bytes[MESSAGE_MAX];
+};
+
+/* Leaves the bytes as they are: to clear them would take longer than all else. */
+static void begin(struct message *message)
+{
+	message->size = 0;
+	message->is_full = false;
+}
+
+static void add_bytes(struct message *message, const void *bytes, size_t size)
+{
+	if (message->size + size > MESSAGE_MAX) {
+		message->is_full = true;
+		return;
+	}
+	memcpy(message->bytes + message->size, bytes, size);
+	message->size += size;
+}
+
+static void add_varint(struct message *message, uint64_t value)
+{
+	uint8_t bytes[10], count = 0;
+
+	for (; value > 127; value >>= 7)
+		bytes[count++] = (uint8_t)(value | 128);
+	bytes[count++] = (uint8_t)value;
+	add_bytes(message, bytes, count);
+}
+
+static void add_number(struct message *message, unsigned field, uint64_t value)
+{
+	add_varint(message, (uint64_t)field << 3);
+	add_varint(message, value);
+}
+
+static void add_part(struct message *message, unsigned field, const void *bytes, size_t size)
+{
+	add_varint(message, (uint64_t)field << 3 | 2);
+	add_varint(message, size);
+	add_bytes(message, bytes, size);
+}
+
+/* ---- a thread ------------------------------------------------------------------------------- */
+
+struct sequence {
+	struct exporting *exporting;
+	const struct trace_input *input;
+	uint32_t id; /* of the thread's packets */
+	uint64_t track;
+	bool is_begun;
+	int64_t last_ns; /* of the packet before */
+	VEC(const struct layout_event *) stack;
+	uint32_t *known_in; /* by event id: the sequence in which its name was sent last */
+};
+
+static void put_packet(struct sequence *s, const struct message *packet)
+{
+	struct message outer;
+
+	begin(&outer);
+	if (packet->is_full)
+		return; /* no event is that long */
+	add_varint(&outer, TRACE_PACKET << 3 | 2);
+	add_varint(&outer, packet->size);
+	strbuf_add(&s->exporting->text, (const char *)outer.bytes, outer.size);
+	strbuf_add(&s->exporting->text, (const char *)packet->bytes, packet->size);
+}
+
+/* Begins a packet: its sequence, and the time since the packet before. */
+static void begin_packet(struct sequence *s, struct message *packet, int64_t ns)
+{
+	begin(packet);
+	add_number(packet, PACKET_TIMESTAMP, ns > s->last_ns ? (uint64_t)(ns - s->last_ns) : 0);
+	add_number(packet, PACKET_SEQUENCE, s->id);
+	add_number(packet, PACKET_FLAGS, FLAG_NEEDS);
+	s->last_ns = ns > s->last_ns ? ns : s->last_ns;
+}
+
+static void add_clock(struct message *clocks, unsigned id, uint64_t time, bool is_incremental)
+{
+	struct message clock;
+
+	begin(&clock);
+	add_number(&clock, CLOCK_ID, id);
+	add_number(&clock, CLOCK_TIME, time);
+	if (is_incremental)
+		add_number(&clock, CLOCK_IS_INCREMENTAL, 1);
+	add_part(clocks, CLOCKS_CLOCK, clock.bytes, clock.size);
+}
+
+/* What holds for all packets of the sequence: its clock begins at 0, and its events are of the
+ * thread's track. */
+static void put_defaults(struct sequence *s, int64_t ns)
+{
+	struct message packet, clocks, defaults, event;
+
+	begin(&packet);
+	begin(&clocks);
+	begin(&defaults);
+	begin(&event);
+	add_clock(&clocks, BOOT_CLOCK, (uint64_t)ns, false);
+	add_clock(&clocks, OWN_CLOCK, 0, true);
+	add_number(&event, EVENT_TRACK, s->track);
+	add_number(&defaults, PACKET_CLOCK_ID, OWN_CLOCK);
+	add_part(&defaults, PACKET_EVENT, event.bytes, event.size);
+	add_number(&packet, PACKET_TIMESTAMP, (uint64_t)ns);
+	add_number(&packet, PACKET_CLOCK_ID, BOOT_CLOCK);
+	add_number(&packet, PACKET_SEQUENCE, s->id);
+	add_number(&packet, PACKET_FLAGS, FLAG_CLEARED);
+	add_part(&packet, PACKET_CLOCKS, clocks.bytes, clocks.size);
+	add_part(&packet, PACKET_DEFAULTS, defaults.bytes, defaults.size);
+	put_packet(s, &packet);
+}
+
+/* Describes the thread's track. */
+static void begin_sequence(struct sequence *s, const struct metadata_packet *head, int64_t ns)
+{
+	struct message packet, track, thread;
+
+	begin(&packet);
+	begin(&track);
+	begin(&thread);
+	put_defaults(s, ns);
+	add_number(&thread, THREAD_PID, head->pid);
+	add_number(&thread, THREAD_TID, head->tid);
+	add_number(&track, TRACK_ID, s->track);
+	add_part(&track, TRACK_THREAD, thread.bytes, thread.size);
+	add_number(&packet, PACKET_TIMESTAMP, (uint64_t)ns);
+	add_number(&packet, PACKET_CLOCK_ID, BOOT_CLOCK);
+	add_number(&packet, PACKET_SEQUENCE, s->id);
+	add_part(&packet, PACKET_TRACK, track.bytes, track.size);
+	put_packet(s, &packet);
+	s->is_begun = true;
+	s->last_ns = ns;
+}
+
+static void add_interned_name(struct message *interned, unsigned field, uint64_t id,
+			      const char *name, size_t length)
+{
+	struct message entry;
+
+	begin(&entry);
+	add_number(&entry, NAME_ID, id);
+	add_part(&entry, NAME_TEXT, name, length);
+	add_part(interned, field, entry.bytes, entry.size);
+}
+
+/* A field's number: its place in the event, and the event's id. */
+static uint64_t field_id(const struct layout_event *type, size_t index)
+{
+	return (uint64_t)type->id << 12 | (index + 1);
+}
+
+/* Sends the names of an event and its fields before its first one in the sequence. Names aren't
+ * text for a terminal: their bytes are sent. */
+static void add_interned(struct sequence *s, struct message *packet,
+			 const struct layout_event *type, size_t stem)
+{
+	struct message interned;
+
+	if (s->known_in[type->id] == s->id)
+		return;
+	s->known_in[type->id] = s->id;
+	begin(&interned);
+	add_interned_name(&interned, INTERNED_NAMES, (uint64_t)type->id + 1, type->name, stem);
+	for (size_t i = 0; i < type->fields.count; i++) {
+		const char *name = type->fields.items[i].name;
+
+		add_interned_name(&interned, INTERNED_FIELDS, field_id(type, i), name,
+				  strlen(name));
+	}
+	add_part(packet, PACKET_INTERNED, interned.bytes, interned.size);
+}
+
+static void add_value(struct message *note, const struct layout_place *place)
+{
+	const struct layout_field *field = place->field;
+	uint64_t number = layout_number(field, place->bytes);
+	float single;
+	double value;
+
+	if (field->kind == LAYOUT_STRING) {
+		add_part(note, ANNOTATION_TEXT, place->bytes, strlen((const char *)place->bytes));
+	} else if (field->kind == LAYOUT_FLOAT) {
+		memcpy(&single, &number, sizeof(single));
+		memcpy(&value, &number, sizeof(value));
+		value = field->size == 4 ? (double)single : value;
+		add_varint(note, ANNOTATION_DOUBLE << 3 | 1);
+		add_bytes(note, &value, sizeof(value));
+	} else {
+		add_number(note, field->is_signed ? ANNOTATION_SIGNED : ANNOTATION_UNSIGNED,
+			   number);
+	}
+}
+
+/* Annotations: numbers and strings; structures and arrays stay out. */
+static void add_fields(struct message *event, const struct layout_event *type,
+		       const uint8_t *bytes)
+{
+	struct layout_walk walk = layout_walk_event(type, bytes);
+	struct layout_place place;
+	struct message note;
+
+	while (layout_walk_next(&walk, &place)) {
+		if (view_own_is_silent(&place) || place.field->array != LAYOUT_ONE ||
+		    place.field->kind == LAYOUT_STRUCT || !strcmp(place.field->name, "duration"))
+			continue;
+		begin(&note);
+		add_number(&note, ANNOTATION_NAME_ID, field_id(type, walk.index - 1));
+		add_value(&note, &place);
+		if (!note.is_full && event->size + note.size + 16 < MESSAGE_MAX / 2)
+			add_part(event, EVENT_ANNOTATION, note.bytes, note.size);
+	}
+}
+
+/* `type` and `bytes` are NULL for the end of a call that had no exit. */
+static void put_event(struct sequence *s, int64_t ns, unsigned kind,
+		      const struct layout_event *type, size_t stem, const uint8_t *bytes)
+{
+	struct message packet, event;
+
+	begin(&event);
+	add_number(&event, EVENT_TYPE, kind);
+	if (kind != SLICE_END)
+		add_number(&event, EVENT_NAME_ID, (uint64_t)type->id + 1);
+	if (bytes)
+		add_fields(&event, type, bytes);
+	begin_packet(s, &packet, ns);
+	if (type)
+		add_interned(s, &packet, type, stem);
+	add_part(&packet, PACKET_EVENT, event.bytes, event.size);
+	put_packet(s, &packet);
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+static size_t stem_of(const char *name, const char *end)
+{
+	size_t length = strlen(name), tail = strlen(end);
+
+	return length > tail && !strcmp(name + length - tail, end) ? length - tail : 0;
+}
+
+static bool is_pair(const struct layout_event *entry, const struct layout_event *exit)
+{
+	size_t stem = stem_of(entry->name, "_entry");
+
+	return stem && stem == stem_of(exit->name, "_exit") && !memcmp(entry->name, exit->name, stem);
+}
+
+static void end_all(struct sequence *s, int64_t ns)
+{
+	for (; s->stack.count; s->stack.count--)
+		put_event(s, ns, SLICE_END, NULL, 0, NULL);
+}
+
+static void put_exit(struct sequence *s, int64_t ns, const struct packet_cursor *cursor)
+{
+	size_t at = s->stack.count;
+
+	while (at && !is_pair(s->stack.items[at - 1], cursor->type))
+		at--;
+	if (!at)
+		return; /* its entry isn't in the trace */
+	for (; s->stack.count > at; s->stack.count--)
+		put_event(s, ns, SLICE_END, NULL, 0, NULL);
+	put_event(s, ns, SLICE_END, cursor->type, stem_of(cursor->type->name, "_exit"),
+		  cursor->event);
+	s->stack.count--;
+}
+
+static void put_loss(struct sequence *s, const struct packet_cursor *cursor)
+{
+	static const char name[] = "events lost";
+	struct message packet, event, note;
+	int64_t ns = trace_layout_ns(&s->input->layout, cursor->lost_begin);
+
+	end_all(s, ns);
+	begin(&event);
+	begin(&note);
+	add_part(&note, ANNOTATION_NAME, "count", strlen("count"));
+	add_number(&note, ANNOTATION_UNSIGNED, cursor->lost);
+	add_number(&event, EVENT_TYPE, INSTANT);
+	add_part(&event, EVENT_NAME, name, strlen(name));
+	add_part(&event, EVENT_ANNOTATION, note.bytes, note.size);
+	begin_packet(s, &packet, ns);
+	add_part(&packet, PACKET_EVENT, event.bytes, event.size);
+	put_packet(s, &packet);
+}
+
+static void take(struct sequence *s, enum cursor_item item, const struct packet_cursor *cursor)
+{
+	const struct layout_event *type = cursor->type;
+	int64_t ns = trace_layout_ns(&s->input->layout, cursor->cycles);
+
+	if (item == CURSOR_LOST_EVENTS) /* the event before is the last of another time */
+		ns = trace_layout_ns(&s->input->layout, cursor->lost_begin);
+	if (!s->is_begun)
+		begin_sequence(s, &cursor->head, ns);
+	if (item == CURSOR_LOST_EVENTS) {
+		put_loss(s, cursor);
+	} else if (item == CURSOR_EVENT && stem_of(type->name, "_exit")) {
+		put_exit(s, ns, cursor);
+	} else if (item == CURSOR_EVENT) {
+		const struct layout_event *next =
+			type->id + 1 < cursor->layout->events.count ?
+				cursor->layout->events.items[type->id + 1] :
+				NULL;
+		bool is_call = next && is_pair(type, next);
+
+		put_event(s, ns, is_call ? SLICE_BEGIN : INSTANT, type,
+			  is_call ? stem_of(type->name, "_entry") : strlen(type->name),
+			  cursor->event);
+		if (is_call && !vec_push(&s->stack, type))
+			s->exporting->text.failed = true;
+	}
+}
+
+static void read_input(struct sequence *s, struct packet_cursor *cursor)
+{
+	int64_t last = 0;
+
+	for (size_t i = 0; i < s->input->runs.count; i++) {
+		const struct trace_run *run = &s->input->runs.items[i], *before = run - 1;
+		enum cursor_item item;
+
+		if (!i || run->pid != before->pid || run->tid != before->tid) {
+			end_all(s, last);
+			s->id++;
+			s->is_begun = false;
+			s->track = (uint64_t)run->pid << 32 | run->tid;
+		}
+		trace_input_run(s->input, i, cursor);
+		while ((item = packet_cursor_next(cursor)) < CURSOR_END) {
+			take(s, item, cursor);
+			view_reader_count(s->exporting->reader, 1);
+			if (!export_flush(s->exporting, false))
+				return;
+		}
+		last = trace_layout_ns(&s->input->layout, run->end);
+		s->exporting->is_damaged |= item == CURSOR_DAMAGED;
+	}
+	end_all(s, last);
+}
+
+struct error *export_perfetto(struct exporting *exporting)
+{
+	struct sequence s = { .exporting = exporting };
+	struct packet_cursor cursor = { 0 };
+	struct error *error = NULL;
+
+	if (!packet_cursor_begin(&cursor))
+		return error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < exporting->traces->inputs.count && !error; i++) {
+		s.input = exporting->traces->inputs.items[i];
+		s.known_in = calloc(s.input->layout.events.count + 1, sizeof(*s.known_in));
+		if (s.known_in)
+			read_input(&s, &cursor);
+		else
+			error = error_new(ERROR_FAILED, "out of memory");
+		free(s.known_in);
+	}
+	vec_free(&s.stack);
+	packet_cursor_free(&cursor);
+	return error;
+}
