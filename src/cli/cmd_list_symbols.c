@@ -3,13 +3,15 @@
  */
 #include <ctype.h>
 #include <errno.h>
-#include <fnmatch.h>
 #include <string.h>
 
 #include "api_helper.h"
 #include "control/base/cleanup.h"
 #include "control/modules/unnamed_functions.h"
+#include "control/names/clone_name.h"
 #include "control/names/demangle.h"
+#include "control/names/loc_parse.h"
+#include "control/names/name_fit.h"
 #include "control/names/spell.h"
 #include "options/commands.h"
 #include "options/table_text.h"
@@ -30,6 +32,8 @@ static const struct option_spec options[] = {
 
 struct listing {
 	const char *glob; /* NULL: all functions */
+	bool is_glob;
+	const char *module; /* NULL: all */
 	struct strbuf text;
 	size_t count; /* functions listed */
 	struct debug *debug; /* of the current module; NULL: none */
@@ -95,13 +99,17 @@ static void list_line(struct listing *list, const char *module, const struct sym
 		      uint64_t address)
 {
 	_cleanup_(strbuf_free) struct strbuf prototype = { 0 };
+	_cleanup_free_ char *readable = args.all ? NULL : name_fit_readable(symbol->name);
 
+	if (!list->count)
+		quote_format(&list->text, "%-14s %7s  %-20s %s\n", "ADDRESS", "SIZE", "MODULE",
+			     args.all ? "KIND      SOURCE       NAME  PROTOTYPE" : "NAME");
 	quote_format(&list->text, "0x%012llx %7llu  %-20s ", (unsigned long long)address,
 		      (unsigned long long)symbol->size, module);
 	if (args.all)
 		quote_format(&list->text, "%-8s  %-11s  ", kind_names[symbol->kind],
 			      source_names[symbol->source]);
-	text_foreign(&list->text, symbol->name);
+	text_foreign(&list->text, readable ? readable : symbol->name);
 	if (args.all)
 		add_prototype(list, symbol, &prototype);
 	if (prototype.text && strcmp(prototype.text, symbol->name) != 0)
@@ -132,7 +140,7 @@ static void note_near(struct listing *list, const struct symtab *symtab)
 	struct spell_near near = { .count = 0 };
 
 	spell_offer_symbols(&near, list->glob, symtab);
-	for (size_t i = 0; i < near.count && !strpbrk(list->glob, "*?["); i++) {
+	for (size_t i = 0; i < near.count && !list->is_glob; i++) {
 		size_t used = strlen(list->near);
 
 		snprintf(list->near + used, sizeof(list->near) - used, "%s'%s'", used ? ", " : "",
@@ -140,17 +148,30 @@ static void note_near(struct listing *list, const struct symtab *symtab)
 	}
 }
 
-/* Matches the glob against the symbol's name and its demangled form. */
-static bool is_wanted(const struct symbol *symbol, const char *glob)
+/* Matches the glob or name against the symbol's name and its demangled form, as trace does. */
+static bool is_wanted(const struct symbol *symbol, const struct listing *list)
 {
+	_cleanup_free_ char *name = NULL;
+
 	if (symbol->kind == SYMBOL_OBJECT)
 		return false;
-	if (!glob || !fnmatch(glob, symbol->name, 0))
+	if (!list->glob || !strcmp(symbol->name, list->glob))
 		return true;
-	if (!demangle_is_mangled(symbol->name))
+	if (symbol->source == SOURCE_PLT && !strstr(list->glob, "@plt"))
 		return false;
-	_cleanup_free_ char *readable = demangle(symbol->name);
-	return readable && demangle_fits(readable, glob, strpbrk(glob, "*?["));
+	if (list->is_glob)
+		return (name = name_fit_glob(symbol->name, list->glob)) != NULL;
+	if (!demangle_is_mangled(symbol->name) ||
+	    (clone_suffix_is_piece(symbol->name + clone_name_length(symbol->name)) &&
+	     !name_fit_wants_pieces(list->glob)))
+		return false;
+	name = name_fit_readable(symbol->name);
+	if (name && name_fit_wants_pieces(list->glob)) {
+		_cleanup_free_ char *shorter = demangle_short(name);
+
+		return !strcmp(name, list->glob) || (shorter && !strcmp(shorter, list->glob));
+	}
+	return name && demangle_fits(name, list->glob, false);
 }
 
 /* Lists one module's functions that match the glob. */
@@ -160,6 +181,8 @@ static struct error *list_module(void *context, const struct target_arg_module *
 	struct listing *list = context;
 	size_t before = list->count;
 
+	if (list->module && !module_name_fits(module->name, list->module))
+		return NULL;
 	list->debug = module->debug;
 
 	_cleanup_(unnamed_functions_free) struct unnamed_functions hidden = { 0 };
@@ -169,16 +192,13 @@ static struct error *list_module(void *context, const struct target_arg_module *
 	for (size_t i = 0, j = 0; i < symtab_count(symtab) || j < hidden.count;) {
 		const struct symbol *symbol =
 			i < symtab_count(symtab) ? symtab_get(symtab, i) : NULL;
-		bool fits;
 
 		if (j < hidden.count && (!symbol || hidden.items[j].address < symbol->address)) {
 			symbol = &hidden.items[j++];
-			fits = !list->glob || unnamed_functions_fits(symbol, list->glob);
 		} else {
 			i++;
-			fits = is_wanted(symbol, list->glob);
 		}
-		if (!fits)
+		if (!is_wanted(symbol, list))
 			continue;
 		list->add(list, module->name, symbol, symbol->address + module->bias);
 		list->count++;
@@ -202,11 +222,20 @@ static struct error *nothing_found(const struct listing *list, const char *targe
 
 static struct error *run(const struct words *words, int *ret_status)
 {
+	_cleanup_(location_clear) struct location wanted = { 0 };
 	struct listing list = { 0 };
 
 	if (words->count < 1 || words->count > 2)
 		return error_new(ERROR_USAGE, "give one TARGET or FILE, and at most one GLOB");
-	list.glob = words->count > 1 ? words->items[1] : NULL;
+	struct error *wrong = words->count > 1 ? location_parse(words->items[1], &wanted) : NULL;
+	if (!wrong && words->count > 1 && (!wanted.symbol || wanted.number))
+		wrong = error_new(ERROR_USAGE, "'%s' is not the name of a function, or a glob",
+				  words->items[1]);
+	if (wrong)
+		return wrong;
+	list.glob = wanted.symbol;
+	list.is_glob = wanted.is_glob;
+	list.module = wanted.module ? wanted.module : wanted.provider; /* libc:malloc */
 	list.add = api_helper_is_on() ? list_item : args.json ? list_json : list_line;
 
 	struct error *error =
@@ -227,9 +256,11 @@ const struct command command_list_symbols = {
 	.details =
 		"TARGET is a pid, or the name of a process or of its executable. FILE is a program or a\n"
 		"library: a word with a slash, or one that names no process. Addresses are those in the\n"
-		"process's memory, or in the file. GLOB (quote it) selects names: * ? [a-z]; C++ and Rust\n"
-		"names match in mangled and readable form.",
+		"process's memory, or in the file. GLOB (quote it) selects functions by name, as\n"
+		"trace --function does: * ? [a-z], NAME@MODULE; C++ and Rust names match in mangled and\n"
+		"readable form. Names are shown in readable form, with -a also as in the file.",
 	.example = "dyntrace list-symbols redis-server 'process*'\n"
+		   "dyntrace list-symbols redis-server 'mem*@libc*'\n"
 		   "dyntrace list-symbols /usr/bin/ls main",
 	.options = options,
 	.run = run,

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,6 +10,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/modules/module.h"
+#include "control/proc/find_process.h"
 #include "options/commands.h"
 
 static void symtab_closep(struct symtab **symtab)
@@ -95,6 +97,30 @@ static struct error *each_of_process(pid_t pid, enum target_arg_debug debug, tar
 	return error ? error : each_of_modules(proc, &modules, debug, each, context);
 }
 
+/* Finds a process of that name; of several that run the same file, the oldest. */
+static struct error *find_any(const char *target, pid_t *ret_pid)
+{
+	struct error *error = proc_find(target, ret_pid);
+	struct tids pids = { 0 };
+	struct stat first, other;
+	char path[64];
+	bool same = error && error_kind(error) == ERROR_FAILED;
+
+	error_free(same ? find_process_all(target, true, &pids) : NULL);
+	same = same && pids.count > 1;
+	for (size_t i = 0; i < pids.count && same; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/exe", pids.items[i]);
+		same = !stat(path, i ? &other : &first) &&
+		       (!i || (other.st_ino == first.st_ino && other.st_dev == first.st_dev));
+	}
+	if (same) {
+		error = (error_free(error), NULL);
+		*ret_pid = pids.items[0];
+	}
+	vec_free(&pids);
+	return error;
+}
+
 struct error *target_arg_each(const char *target, enum target_arg_debug debug, target_arg_fn *each,
 			      void *context)
 {
@@ -103,7 +129,7 @@ struct error *target_arg_each(const char *target, enum target_arg_debug debug, t
 
 	if (strchr(target, '/'))
 		return each_of_file(target, debug, each, context);
-	error = proc_find(target, &pid);
+	error = find_any(target, &pid);
 	if (!error)
 		return each_of_process(pid, debug, each, context);
 	if (error_kind(error) != ERROR_GONE)

@@ -10,13 +10,13 @@ import pytest
 
 LIBC = os.path.realpath("/lib/x86_64-linux-gnu/libc.so.6")
 FILES = ["/usr/bin/redis-server", "/usr/sbin/nginx", os.path.realpath("/usr/bin/python3"), LIBC]
-LINE = re.compile(r"0x([0-9a-f]{12,}) +(\d+)  (\S+) +(\S+)\n?")
+LINE = re.compile(r"0x([0-9a-f]{12,}) +(\d+)  (\S+) +(\S.*)\n?")
 
 
 def parse(output):
     """{(name, address): size} and the set of modules."""
     found, modules = {}, set()
-    for line in output.splitlines():
+    for line in output.splitlines()[1:]:  # after the header
         address, size, module, name = LINE.fullmatch(line).groups()
         found[name, int(address, 16)] = int(size)
         modules.add(module)
@@ -67,7 +67,7 @@ def test_main_of_a_stripped_program(dyntrace):
     found, _ = parse(dyntrace("list-symbols", "/usr/bin/ls", "main").stdout)
     (name, address), = found
     assert name == "main" and is_inside_text("/usr/bin/ls", address) and found[name, address] > 100
-    line = dyntrace("list-symbols", "-a", "/usr/bin/ls", "main").stdout
+    line = dyntrace("list-symbols", "-a", "/usr/bin/ls", "main").stdout.splitlines()[1]
     assert line.split()[3:] == ["function", "entry", "point", "main"]
 
 
@@ -106,11 +106,16 @@ def test_a_word_is_a_process_before_it_is_a_file(dyntrace, processes, program_pa
 
 
 def test_several_processes_of_that_name_are_listed(dyntrace, processes, program_path, scratch):
-    path = os.path.join(scratch, "twin-program")
-    shutil.copy(program_path("hello"), path)
-    twins = [harness.Program(processes, path, []).wait_ready() for _ in range(2)]
+    """If they run the same file, any of them will do."""
+    paths = [os.path.join(scratch, folder, "twin-program") for folder in ("a", "b")]
+    for path in paths:
+        os.mkdir(os.path.dirname(path))
+        shutil.copy(program_path("hello"), path)
+    twins = [harness.Program(processes, path, []).wait_ready() for path in (paths[0], paths[0], paths[1])]
     message = dyntrace.fails("list-symbols", "twin-program")
     assert all(str(twin.pid) in message for twin in twins)
+    twins.pop().finish()
+    assert dyntrace("list-symbols", "twin-program", "foo").stdout.count("foo") == 1
     for twin in twins:
         twin.finish()
 

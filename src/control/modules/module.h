@@ -56,6 +56,9 @@ struct error *modules_all_named(const struct proc *proc, const struct modules *m
 				const char *name, struct modules *ret_modules);
 /* module_name.c: are they two loaded copies of one file (dlmopen, LD_AUDIT)? */
 bool module_is_copy(const struct module *module, const struct module *other);
+/* module_name.c: does a file's name fit what was typed after the @: the name, its beginning up to a
+ * dot, or a glob? */
+bool module_name_fits(const char *name, const char *wanted);
 /* module_name.c: does the process have another copy of the file? */
 bool modules_have_copy(const struct modules *modules, const struct module *module);
 /* The module's symbols, read on first use; owned by the module. Opens the file through

@@ -1,6 +1,7 @@
 /* module_name.c - names of modules, as users see and type them. */
 #include <ctype.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,8 @@ const char *module_called(const struct proc *proc, const struct module *module)
 
 static bool is_called(const struct proc *proc, const struct module *module, const char *name)
 {
+	if (strpbrk(name, "*?") && fnmatch(name, module_called(proc, module), 0) == 0)
+		return true;
 	return strcmp(module->name, name) == 0 || strcmp(module->path, name) == 0 ||
 	       strcmp(module_called(proc, module), name) == 0 ||
 	       (module->is_vdso &&
@@ -29,6 +32,14 @@ static bool starts_so(const struct module *module, const char *name)
 	size_t length = strlen(name);
 
 	return strncmp(module->name, name, length) == 0 && module->name[length] == '.';
+}
+
+bool module_name_fits(const char *name, const char *wanted)
+{
+	struct module module = { .name = name };
+
+	return strcmp(name, wanted) == 0 || starts_so(&module, wanted) ||
+	       (strpbrk(wanted, "*?") && fnmatch(wanted, name, 0) == 0);
 }
 
 /* The first module of the only file whose name starts like that. */

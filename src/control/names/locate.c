@@ -13,6 +13,7 @@
 #include "control/elf/symtab_state.h"
 
 #define CANDIDATES_MAX 5
+#define LIBRARIES_MAX 3
 
 static struct error *out_of_memory(const struct search *search)
 {
@@ -353,6 +354,46 @@ static void shorten_names(struct places *places)
 	vec_free(&shorts);
 }
 
+/* Functions of the module that the glob fits. */
+static size_t count_matches(const struct search *search, struct module *module)
+{
+	struct symtab *symtab;
+	size_t count = 0;
+	_cleanup_error_ struct error *error = module_symtab(search->proc, module, &symtab);
+
+	for (size_t i = 0; !error && i < symtab_count(symtab);) {
+		char *name;
+
+		count += best_match(symtab, search->location->symbol, &i, &name) != NULL;
+		free(name);
+	}
+	return count;
+}
+
+/* Says which libraries have matches for a glob that the program has none for. */
+static struct error *no_match(const struct search *search, const struct module *module)
+{
+	const char *pattern = search->location->symbol;
+	_cleanup_(strbuf_free) struct strbuf hint = { 0 };
+	size_t named = 0;
+
+	for (size_t i = 1; i < search->modules->count && !search->location->module; i++) {
+		struct module *other = search->modules->items[i];
+		size_t count = named < LIBRARIES_MAX ? count_matches(search, other) : 0;
+
+		if (!count)
+			continue;
+		quote_format(&hint, "%s%zu match%s in %s: '%s@%s'", named++ ? "; " : "", count,
+			     count == 1 ? "es" : "", locate_module_name(search, other), pattern,
+			     locate_module_name(search, other));
+	}
+	if (hint.length)
+		return error_new(ERROR_FAILED, "no function of %s matches '%s' (%s)",
+				 locate_module_name(search, module), pattern, hint.text);
+	return error_new(ERROR_FAILED, "no function of %s matches '%s'",
+			 locate_module_name(search, module), pattern);
+}
+
 static struct error *locate_glob(struct search *search, struct module *module)
 {
 	const char *pattern = search->location->symbol;
@@ -380,8 +421,7 @@ static struct error *locate_glob(struct search *search, struct module *module)
 	shorten_names(&search->places);
 	if (error || search->places.count)
 		return error;
-	return error_new(ERROR_FAILED, "no function of %s matches '%s'",
-			 locate_module_name(search, module), pattern);
+	return no_match(search, module);
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -480,6 +520,28 @@ static struct error *locate_copies(struct search *search)
 	return error;
 }
 
+/* libc:malloc, in the spelling of other tracers: no marker, but a function of a module. Replaces
+ * the error about the marker, unless no module has that name. */
+static struct error *locate_prefixed(struct search *search, struct error *unknown)
+{
+	const struct location *typed = search->location;
+	struct location plain = { .text = typed->text,
+				  .symbol = typed->symbol,
+				  .module = typed->provider,
+				  .is_glob = strpbrk(typed->symbol, "*?[") != NULL };
+	struct error *error;
+
+	if (!typed->provider || typed->module || !search->want_function ||
+	    error_kind(unknown) != ERROR_FAILED ||
+	    !modules_named(search->proc, search->modules, typed->provider))
+		return unknown;
+	error_free(unknown);
+	search->location = &plain;
+	error = locate_in_named(search);
+	search->location = typed;
+	return error;
+}
+
 struct error *locate(struct proc *proc, struct modules *modules, const struct location *location,
 		     bool want_function, struct places *ret_places)
 {
@@ -496,6 +558,8 @@ struct error *locate(struct proc *proc, struct modules *modules, const struct lo
 		error = locate_in_named(&search);
 	else if (!(error = locate_in(&search, NULL)))
 		error = locate_copies(&search);
+	else
+		error = locate_prefixed(&search, error);
 	if (error) {
 		places_free(&search.places);
 		return error;

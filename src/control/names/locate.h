@@ -27,9 +27,10 @@ struct places {
 /*
  * Finds every place a location means. Without @MODULE a glob means the program itself; a name means
  * the program, else the first library that has it; a marker means all modules that have it, at each
- * of its places. A name means the function with its clones; a glob leaves pieces of functions out
- * (clone_name.h). Symbols that share an address count once. An address with a module is the file's
- * own. A glob leaves out functions chosen at run time (IFUNC).
+ * of its places. MODULE:NAME is NAME@MODULE if want_function and there is no such marker. A name
+ * means the function with its clones; a glob leaves pieces of functions out (clone_name.h). Symbols
+ * that share an address count once. An address with a module is the file's own. A glob leaves out
+ * functions chosen at run time (IFUNC).
  *
  * Fails with: symbol not found (up to three near names), not a function (data, IFUNC), several
  * functions of that name, no such module (near names), address outside any module's code, offset
