@@ -1,7 +1,9 @@
-"""Programs in containers of Podman and crun, with its default filter of system calls, traced from the host. The container's root is made of
+"""Programs in sandboxes of bubblewrap, and in containers of Podman and crun with its default filter, traced from the host. A container's root is made of
 this machine's files."""
+import json
 import os
 import shutil
+import struct
 import subprocess
 
 import pytest
@@ -114,3 +116,43 @@ def test_traces_a_program_in_a_container(dyntrace, container, way):
     inside.go().wait_ready()
     lines = inside.finish().splitlines()
     assert [int(line.split()[1]) for line in lines] == [2 * CALLS] * THREADS
+
+
+def test_traces_a_program_in_bubblewraps_sandbox(dyntrace, processes, program_path, scratch):
+    """All namespaces of its own, and a filter that answers EPERM to mount."""
+    if not shutil.which("bwrap"):
+        pytest.skip("bubblewrap isn't installed (.ci/install-packages check)")
+    filter_path, status_path = (os.path.join(scratch, name) for name in ("filter", "status"))
+    code = [(0x20, 0, 0, 0), (0x15, 0, 1, 165), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7fff0000)]
+    with open(filter_path, "wb") as file:
+        file.write(b"".join(struct.pack("HBBI", *one) for one in code))
+    ready, ready_end = os.pipe()
+    go_end, go = os.pipe()
+    with open(filter_path, "rb") as given, open(status_path, "w") as told:
+        sandbox = processes.start(
+            ["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev",
+             "--seccomp", given.fileno(), "--json-status-fd", told.fileno(), program_path("spin"), "--threads", THREADS,
+             "--calls", CALLS, "--ready-fd", ready_end, "--go-fd", go_end],
+            pass_fds=[given.fileno(), told.fileno(), ready_end, go_end], stdout=subprocess.PIPE, text=True)
+    for fd in (ready_end, go_end):
+        os.close(fd)
+    try:
+        assert os.read(ready, 1) == b"r"
+        with open(status_path) as file:
+            first = json.loads(file.readline())["child-pid"]  # bubblewrap's own first process; the program is its child
+        with open(f"/proc/{first}/task/{first}/children") as file:
+            pid = int(file.read().split()[0])
+        assert status(pid, "Seccomp") == "2" and len(status(pid, "NSpid").split()) == 2
+        tracing = dyntrace.start_trace(pid, "--function", "foo", "-e", "-t", "backtrace")
+        os.write(go, b"g")
+        assert os.read(ready, 1) == b"r"
+        trace = tracing.stop()
+        tracing.before.assert_unchanged()
+        assert trace.lost == 0 and trace.names() == {"foo_entry": THREADS * CALLS, "foo_exit": THREADS * CALLS}
+        assert {event.fields["text"] for event in trace.named("foo_entry")} == {"dyntrace"}
+        os.write(go, b"g")
+        lines = sandbox.communicate(timeout=50)[0].splitlines()
+        assert sandbox.returncode == 0 and [int(line.split()[1]) for line in lines] == [CALLS] * THREADS
+    finally:
+        os.close(ready)
+        os.close(go)
