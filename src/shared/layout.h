@@ -55,8 +55,10 @@
  * (B9) With DT_OVERWRITE the controller frees nothing. A thread that wants a chunk takes the next
  *      chunk of the ring that is FREE, or PUBLISHED and complete: PUBLISHED -> WIPING, which raises
  *      the generation; it zeroes the chunk; -> OWNED. It passes over a chunk with a hole: the hit
- *      that left the hole may still write there. A reader copies the chunk meanwhile and compares
- *      the word before and after.
+ *      that left the hole may still write there. Each place of the ring goes to one thread per
+ *      round, by an addition to the hint: a thread that is slow to take its chunk doesn't get
+ *      one that another has just filled. A reader copies the chunk meanwhile and compares the
+ *      word before and after.
  *
  * (N1) A thread that passes the place where the loader reports a new list of libraries to debuggers
  *      raises dt_pool.modules_asked: the new value is its ticket. With DT_WAIT_MODULES it waits

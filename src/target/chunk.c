@@ -207,11 +207,15 @@ static bool chunk_claim(const struct dt_control *control, uint32_t thread, bool 
 	if (!count ||
 	    (!(control->flags & DT_OVERWRITE) && __atomic_load_n(spare, __ATOMIC_RELAXED) <= 0))
 		return false;
+	bool ring = control->flags & DT_OVERWRITE;
 	uint32_t at = __atomic_load_n(hint, __ATOMIC_RELAXED) % count;
 	for (uint32_t tries = 0; tries < count; tries++, at = at + 1 < count ? at + 1 : 0) {
+		if (ring)
+			at = __atomic_fetch_add(hint, 1, __ATOMIC_RELAXED) % count; /* B9 */
 		if (!chunk_try_claim(control, first + at, thread, ret_generation))
 			continue;
-		__atomic_store_n(hint, at + 1, __ATOMIC_RELAXED);
+		if (!ring)
+			__atomic_store_n(hint, at + 1, __ATOMIC_RELAXED);
 		*ret_index = first + at;
 		return true;
 	}
