@@ -426,9 +426,17 @@ struct dt_return_slot *retslot_take(const struct dt_control *control, uint64_t p
 void retslot_forked(const struct dt_control *control, uint32_t pid)
 {
 	struct dt_returns *returns = retslot_returns(control);
+	uint64_t mark = 0;
 	uint32_t idle = 0;
 
-	if (!returns || __atomic_load_n(&returns->pid, __ATOMIC_ACQUIRE) == pid)
+	/* The control page may have the address of memory that was mapped after the fork, or isn't
+	 * mapped yet. The fork has wiped dt_state, and so the process's own note of it. */
+	if (!returns ||
+	    sys_read_self((uint64_t)&returns->mark, &mark, sizeof(mark)) != sizeof(mark) ||
+	    mark != DT_PRIVATE_MARK)
+		return;
+	__atomic_store_n(&agent_state(control)->returns, (uint64_t)returns, __ATOMIC_RELEASE);
+	if (__atomic_load_n(&returns->pid, __ATOMIC_ACQUIRE) == pid)
 		return;
 	if (__atomic_compare_exchange_n(&returns->rebuilding, &idle, 1, false, __ATOMIC_ACQ_REL,
 					__ATOMIC_RELAXED)) {

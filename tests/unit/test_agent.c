@@ -8,6 +8,7 @@
 #include <sys/user.h>
 
 #include "rig.h"
+#include "shared/returns.h"
 
 static volatile bool stop_reading;
 
@@ -544,6 +545,69 @@ static void test_fork(void **unused)
 	fork_and_hit(0, 0);
 }
 
+/* The control page names memory of function exits that this child hasn't got. */
+static void test_fork_before_exits(void **unused)
+{
+	void *hole = mmap(NULL, sizeof(struct dt_returns), PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int status;
+
+	rig_up(8, 8, DT_FOLLOW_FORK);
+	assert_int_equal(rig_hit(RIG_BARE, 0), 1);
+	rig_control->returns = (uint64_t)hole;
+	pid_t child = fork();
+	if (!child)
+		_exit(rig_hit(RIG_TWO, 0) == 1 && !rig_state->returns ? 0 : 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	rig_control->returns = 0;
+	rig_down();
+	munmap(hole, sizeof(struct dt_returns));
+}
+
+static bool has_register(const struct user_regs_struct *regs, uint64_t value)
+{
+	const unsigned long long *words = (const unsigned long long *)regs;
+
+	for (size_t i = 0; i < sizeof(*regs) / sizeof(*words); i++) {
+		if (words[i] == value)
+			return true;
+	}
+	return false;
+}
+
+/* (B9) A thread is held just when it has read where the ring goes on. Another one fills the chunk
+ * there meanwhile: the first takes none of its events away, while other chunks are free. */
+static void test_overwrite_takes_nothing_new(void **unused)
+{
+	const uint32_t place = 0x1357bd00; /* of the ring; nothing else is that number */
+	struct user_regs_struct regs;
+	int status, steps = 0;
+
+	rig_up(8, 8, DT_OVERWRITE | DT_FOLLOW_FORK);
+	for (unsigned id = 0; id < RIG_TYPES; id++)
+		rig_control->sizes[id] = rig_sizes[id];
+	rig_pool->small_hint = place;
+	pid_t child = fork();
+	if (!child) {
+		ptrace(PTRACE_TRACEME, 0, 0, 0);
+		raise(SIGSTOP);
+		_exit(rig_hit(RIG_TWO, 0) == 1 ? 0 : 1);
+	}
+	do {
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_true(WIFSTOPPED(status) && steps++ < 100000);
+		assert_int_equal(ptrace(PTRACE_GETREGS, child, 0, &regs), 0);
+	} while (!has_register(&regs, place) && !ptrace(PTRACE_SINGLESTEP, child, 0, 0));
+	for (int i = 0; i < 200; i++) /* more than a small chunk holds */
+		assert_int_equal(rig_hit(RIG_TWO, 0), 1);
+	assert_int_equal(ptrace(PTRACE_DETACH, child, 0, 0), 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(rig_pool->overwritten, 0);
+	rig_down();
+}
+
 /* A fork system call that nobody told libc about: the thread block says the parent's tid. */
 static void test_bare_fork(void **unused)
 {
@@ -889,6 +953,8 @@ int main(void)
 		cmocka_unit_test(test_nested_signals),
 		cmocka_unit_test(test_signal_at_every_instruction),
 		cmocka_unit_test(test_fork),
+		cmocka_unit_test(test_fork_before_exits),
+		cmocka_unit_test(test_overwrite_takes_nothing_new),
 		cmocka_unit_test(test_bare_fork),
 		cmocka_unit_test(test_vfork),
 		cmocka_unit_test(test_hash_collision),
