@@ -2,12 +2,13 @@
 asynchronous cancellation and gdb see the frames that they would see untraced."""
 import os
 import re
+import struct
 import subprocess
 
 import pytest
 
 from fixtures import ROOT
-from harness import Trace, until
+from harness import Trace, maps, until
 
 SOURCE = os.path.join(ROOT, "tests", "programs", "faults.cpp")
 BUILDS = {
@@ -17,6 +18,7 @@ BUILDS = {
     "gcc-O3-frame-pointers-static": ["g++", "-O3", "-fno-omit-frame-pointer", "-static"],
     "gcc-static-libgcc": ["g++", "-O2", "-static-libgcc", "-static-libstdc++"],
 }
+DT_WAIT_MODULES = 16  # shared/layout.h
 FAULTY = ["load_first", "load_middle", "load_caught", "divide", "call_through", "attempt"]
 BUSY = ["work", "branch", "leaf", "compute"]
 STEPPED = ["work", "branch", "leaf", "sibling", "last"]
@@ -174,6 +176,21 @@ def test_own_backtraces_of_tail_calls(dyntrace, compiled):
     assert len({tuple(event.fields["backtrace"][-3:]) for event in events}) == 1
     exits = [event.fields["backtrace"] for event in events if event.name.endswith("_exit")]
     assert len(exits) == 400 and len({frames[0] for frames in exits}) == 1
+
+
+def test_unwinders_that_come_late_are_waited_for(dyntrace, program):
+    """(N1) A thread that loads a library waits until its unwinder knows our code, whatever is traced: entries of the program
+    alone, too. The test reads dt_control.flags: how long a thread waits depends on the machine."""
+    target = program("spin", "--calls", 10, "--rounds", 1).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--probe", "foo")
+    assert "Ctrl-C ends it" in tracing.process.stderr.readline()
+    control = next(int(line.split("-")[0], 16) for line in maps(target.pid) if "/memfd:dyntrace-code" in line and "r--s" in line)
+    with open(f"/proc/{target.pid}/mem", "rb", buffering=0) as memory:
+        memory.seek(control)
+        magic, _, flags = struct.unpack("=8sII", memory.read(16))
+    assert magic == b"yntrace1" and flags & DT_WAIT_MODULES
+    tracing.stop()
+    target.finish()
 
 
 def test_gdb_in_a_trampoline(dyntrace, processes, build, compiled):

@@ -478,7 +478,7 @@ static struct error *prepare_reading(struct session *session, const struct mappi
 	if (!error && writer)
 		error = writer_note_types(writer);
 	if (!error)
-		library_notice_update(session, wants->list, session->exits->returns.v != 0);
+		library_notice_update(session);
 	return error;
 }
 

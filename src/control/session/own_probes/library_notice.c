@@ -5,7 +5,7 @@
  * (struct r_debug: r_brk): _dl_debug_state, in glibc and in musl. It gets a probe of ours. glibc
  * calls it when a new library is mapped and not yet relocated, musl when it is relocated; both
  * before any code of the library has run. The calling thread waits there, for a bounded time, until
- * the tracepoints in the new library are placed (N1).
+ * the tracepoints in the new library are placed, and our own probes, if it has an unwinder (N1).
  */
 #include <assert.h>
 #include <limits.h>
@@ -18,7 +18,6 @@
 #include "control/base/cleanup.h"
 #include "library_notice.h"
 #include "own_probes.h"
-#include "traps.h"
 
 #define ANSWER_MS 2000u
 
@@ -91,22 +90,7 @@ taddr library_notice_r_debug(const struct session *session)
 	return session->notice->r_debug;
 }
 
-/* Does anything that the user asked for depend on which libraries are loaded? */
-static bool is_wanted(const struct session *session, const struct tracepoint_list *list)
-{
-	for (size_t i = 0; i < list->count; i++) {
-		const struct tracepoint *tracepoint = list->items[i];
-		const struct module *module = tracepoint->probe.place.module;
-
-		if (tracepoint->waits || (module && !module->is_executable) ||
-		    tracepoint->request->spec.wait)
-			return true;
-	}
-	return session->wants_unwind || traps_any(session);
-}
-
-void library_notice_update(struct session *session, const struct tracepoint_list *list,
-			   bool depends)
+void library_notice_update(struct session *session)
 {
 	assert(session->agent && session->notice);
 	struct dt_control *control = session->agent->control;
@@ -115,8 +99,9 @@ void library_notice_update(struct session *session, const struct tracepoint_list
 		session->notice->seen--;
 	control->r_debug = session->notice->r_debug.v;
 	control->modules_ms = ANSWER_MS;
-	if (depends || is_wanted(session, list))
-		__atomic_or_fetch(&control->flags, DT_WAIT_MODULES, __ATOMIC_RELAXED);
+	/* Also where no tracepoint depends on libraries: with its first hit after dlopen, an
+	 * unwinder may meet code of ours on the stack, and knows it by a probe in it only. */
+	__atomic_or_fetch(&control->flags, DT_WAIT_MODULES, __ATOMIC_RELAXED);
 }
 
 void library_notice_answer(struct session *session, uint32_t number)

@@ -17,10 +17,8 @@ void library_notice_free(struct session *session);
 struct error *library_notice_add_probe(struct session *session);
 /* The loader's struct r_debug, once the probe is added; 0: unknown. */
 taddr library_notice_r_debug(const struct session *session);
-/* Makes threads wait there from now on if a tracepoint of the list depends on libraries, or if
- * `depends` says that something else does. */
-void library_notice_update(struct session *session, const struct tracepoint_list *list,
-			   bool depends);
+/* Makes threads wait there from now on. */
+void library_notice_update(struct session *session);
 /* Has a thread asked? Checked before every sleep on wake_word, which the thread raises after it has
  * asked. */
 bool library_notice_is_pending(const struct session *session);
