@@ -170,6 +170,40 @@ static void test_no_main_in_libraries(void **state)
 	symtab_close(symtab);
 }
 
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static size_t count_jumps(const struct symtab *symtab, const char *name)
+{
+	const struct symbol *symbol = symtab_find(symtab, name);
+	size_t count = 0;
+
+	assert_non_null(symbol);
+	symtab_jumps_to(symtab, symbol->address, &count);
+	return count;
+}
+
+/* Text in two segments, each with a call into the other and one into itself. */
+static void test_calls_between_segments(void **state)
+{
+	static const char source[] = ".globl _start, near, far, apart\n"
+				     ".type near, @function\n.type far, @function\n"
+				     "_start: call near\ncall far\nhlt\nnear: ret\n"
+				     ".section .other, \"awx\", @progbits\n"
+				     "apart: call near\ncall far\nret\nfar: ret\n";
+
+	scratch_text("segments.s", source);
+	assert_int_equal(scratch_try("as segments.s -o segments.o && ld segments.o -o segments "
+				     "2>/dev/null"),
+			 0);
+	for (int first = 0; first < 2; first++) { /* whichever is asked for first */
+		struct symtab *symtab = open_symtab("segments");
+
+		assert_int_equal(count_jumps(symtab, first ? "far" : "near"), 2);
+		assert_int_equal(count_jumps(symtab, first ? "near" : "far"), 2);
+		symtab_close(symtab);
+	}
+}
+
 /* ---- against readelf ------------------------------------------------------------------------- */
 
 static size_t count_kind(const struct symtab *symtab, enum symbol_kind kind)
@@ -783,6 +817,7 @@ int main(void)
 		cmocka_unit_test(test_main_of_stripped),
 		cmocka_unit_test(test_main_of_debian),
 		cmocka_unit_test(test_no_main_in_libraries),
+		cmocka_unit_test(test_calls_between_segments),
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_find_and_at),
 		cmocka_unit_test(test_versions),

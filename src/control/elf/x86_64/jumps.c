@@ -50,7 +50,9 @@ static void read_text(struct symtab *symtab, const struct text_range *text)
 
 	for (size_t i = 0; i < text->size; i++) {
 		if (!find_target(text->bytes + i, text->size - i, text->address + i, &to) ||
-		    to - text->address >= text->size || !is_symbol(symtab, to))
+		    /* most bytes that look like a jump lead nowhere */
+		    (to - text->address >= text->size && !symtab_text(symtab, to)) ||
+		    !is_symbol(symtab, to))
 			continue;
 		struct symtab_jump jump = { .to = to, .from = text->address + i };
 		if (!vec_push(&symtab->jumps, jump))
@@ -58,18 +60,26 @@ static void read_text(struct symtab *symtab, const struct text_range *text)
 	}
 }
 
+static void read_all(struct symtab *symtab)
+{
+	for (size_t i = 0; i < symtab->image.segment_count; i++) {
+		const struct text_range *text =
+			symtab_text(symtab, symtab->image.segments[i].address);
+
+		if (text)
+			read_text(symtab, text);
+	}
+	if (symtab->jumps.count)
+		qsort(symtab->jumps.items, symtab->jumps.count, sizeof(*symtab->jumps.items),
+		      compare_jumps);
+	symtab->jumps_read = true;
+}
+
 const struct symtab_jump *symtab_jumps_to(const struct symtab *symtab, uint64_t function,
 					  size_t *ret_count)
 {
-	const struct text_range *text = symtab_text(symtab, function);
-
-	if (text && !symtab->jumps_read) {
-		symtab_lazy(symtab)->jumps_read = true;
-		read_text(symtab_lazy(symtab), text);
-		if (symtab->jumps.count)
-			qsort(symtab->jumps.items, symtab->jumps.count,
-			      sizeof(*symtab->jumps.items), compare_jumps);
-	}
+	if (!symtab->jumps_read)
+		read_all(symtab_lazy(symtab));
 	size_t first = sorted_count(symtab->jumps.count, i, symtab->jumps.items[i].to < function);
 	size_t end = sorted_count(symtab->jumps.count, i, symtab->jumps.items[i].to <= function);
 	*ret_count = end - first;

@@ -158,8 +158,7 @@ enum result_use result_use(const struct symtab *symtab, uint64_t function,
 			   const struct abi_piece *piece, result_has_result *has_result,
 			   void *context)
 {
-	struct use_walk walk = { .text = symtab_text(symtab, function),
-				 .wanted = result_register(piece),
+	struct use_walk walk = { .wanted = result_register(piece),
 				 .has_result = has_result,
 				 .context = context };
 	enum result_use use = RESULT_NOT_CALLED;
@@ -169,6 +168,7 @@ enum result_use result_use(const struct symtab *symtab, uint64_t function,
 	for (size_t i = 0; i < count; i++) {
 		uint64_t from = jumps[i].from;
 
+		walk.text = symtab_text(symtab, from);
 		if (!is_instruction(symtab, walk.text, from))
 			continue;
 		use = RESULT_IGNORED;
