@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
+#include "shared/sorted.h"
 
 #define TRAP 0xcc
 
@@ -70,23 +71,40 @@ static const char **busy_member(const struct exchange *x, size_t member)
 	return &x->busy[x->new_groups.items[member].index];
 }
 
-const struct patch_site *exchange_old_next(const struct exchange *x, unsigned group, size_t *at)
+bool exchange_has_old(const struct exchange *x, unsigned group)
 {
 	struct group_range range = { 0 };
 
 	if (group)
 		range = groups_find(&x->old_groups, group);
-	return range.first + *at < range.end ? old_member(x, range.first + (*at)++) : NULL;
+	return range.first < range.end;
+}
+
+const struct patch_site *exchange_old_at(const struct exchange *x, const struct patch_site *site,
+					 size_t *at)
+{
+	if (!site->group)
+		return NULL;
+	if (!*at)
+		*at = 1 + sorted_count(x->old.count, i,
+				       x->old.items[i]->address.v + x->old.items[i]->length <=
+					       site->address.v);
+	while (*at <= x->old.count) {
+		const struct patch_site *old = x->old.items[(*at)++ - 1];
+
+		if (old->address.v >= site->address.v + site->length)
+			return NULL;
+		if (old->group == site->group)
+			return old;
+	}
+	return NULL;
 }
 
 void exchange_overlay(const struct exchange *x, const struct patch_site *site, uint8_t *bytes)
 {
-	if (!site->group)
-		return;
-	for (struct group_range at = groups_find(&x->old_groups, site->group); at.first < at.end;
-	     at.first++) {
-		const struct patch_site *old = old_member(x, at.first);
+	const struct patch_site *old;
 
+	for (size_t at = 0; (old = exchange_old_at(x, site, &at));) {
 		for (size_t j = 0; j < old->length; j++) {
 			uint64_t offset = old->address.v + j - site->address.v;
 
@@ -131,17 +149,32 @@ void exchange_check(struct exchange *x)
 	}
 }
 
+/* The first site of the group that has failed, or that has to wait (`busy`); NULL: none. */
+static const char *find_reason(const struct exchange *x, struct group_range at, bool busy)
+{
+	for (; at.first < at.end; at.first++) {
+		const struct patch_site *site = new_member(x, at.first);
+
+		if (site->state == PATCH_FAILED ? !busy : busy && *busy_member(x, at.first))
+			return busy ? *busy_member(x, at.first) : error_text(site->error);
+	}
+	return NULL;
+}
+
 void exchange_level(struct exchange *x)
 {
-	for (size_t i = 0; i < x->new.count; i++) {
-		const struct patch_site *site = x->new.items[i];
+	struct group_range range;
 
-		if (!site->group)
-			continue;
-		if (site->state == PATCH_FAILED)
-			fail_group(x, site->group, error_text(site->error));
-		else if (x->busy[i])
-			delay_group(x, site->group, x->busy[i]);
+	for (size_t i = 0; i < x->new_groups.count; i = range.end) {
+		unsigned group = x->new_groups.items[i].group;
+
+		range = groups_find(&x->new_groups, group);
+		const char *failed = find_reason(x, range, false);
+		const char *busy = find_reason(x, range, true);
+		if (failed)
+			fail_group(x, group, failed);
+		if (busy)
+			delay_group(x, group, busy);
 	}
 }
 
@@ -215,22 +248,35 @@ struct error *exchange_move(struct exchange *x, struct stop *stop, size_t thread
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-struct error *exchange_restore(struct exchange *x, bool dependents)
+static struct error *restore_site(struct exchange *x, const struct patch_site *old)
 {
 	struct error *err = NULL;
 
-	for (size_t i = 0; !err && i < x->old.count; i++) {
-		const struct patch_site *old = x->old.items[i];
+	if (pages_crosses(old))
+		err = mem_write(x->proc, old->address, old->original, old->length);
+	/* other sites may have our copy of these pages written */
+	if (!err && pages_crosses(old))
+		memcpy(pages_of_site(x->pages, old), old->original, old->length);
+	pages_put(x->pages, old, old->original);
+	return err;
+}
 
-		if (old->state != PATCH_PLACED || dependents != (old->after != NULL) ||
-		    !is_going(x, old->group))
-			continue;
-		if (pages_crosses(old))
-			err = mem_write(x->proc, old->address, old->original, old->length);
-		/* other sites may have our copy of these pages written */
-		if (!err && pages_crosses(old))
-			memcpy(pages_of_site(x->pages, old), old->original, old->length);
-		pages_put(x->pages, old, old->original);
+struct error *exchange_restore(struct exchange *x, bool dependents)
+{
+	struct error *err = NULL;
+	struct group_range at;
+
+	for (size_t i = 0; !err && i < x->old_groups.count; i = at.end) {
+		unsigned group = x->old_groups.items[i].group;
+		bool going = is_going(x, group);
+
+		for (at = groups_find(&x->old_groups, group); going && !err && at.first < at.end;
+		     at.first++) {
+			const struct patch_site *old = old_member(x, at.first);
+
+			if (old->state == PATCH_PLACED && dependents == (old->after != NULL))
+				err = restore_site(x, old);
+		}
 	}
 	return err;
 }
@@ -285,16 +331,20 @@ static bool is_broken(const struct exchange *x, unsigned group, bool *ret_placed
 struct error *exchange_settle(struct exchange *x)
 {
 	struct error *err = NULL;
+	struct group_range at;
 
-	for (size_t i = 0; !err && i < x->old.count; i++) {
-		struct patch_site *old = x->old.items[i];
-		bool placed, broken = is_broken(x, old->group, &placed);
+	for (size_t i = 0; !err && i < x->old_groups.count; i = at.end) {
+		unsigned group = x->old_groups.items[i].group;
+		bool placed, broken = is_broken(x, group, &placed);
 
-		assert(old->state == PATCH_PLACED && old->group); /* P7 */
+		at = groups_find(&x->old_groups, group);
 		if (broken && placed)
-			err = undo_group(x, old->group);
-		else if (placed)
-			old->state = PATCH_REMOVED;
+			err = undo_group(x, group);
+		for (size_t j = at.first; j < at.end; j++) {
+			assert(old_member(x, j)->state == PATCH_PLACED); /* P7 */
+			if (placed && !broken)
+				old_member(x, j)->state = PATCH_REMOVED;
+		}
 	}
 	return err;
 }

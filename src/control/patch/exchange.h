@@ -31,8 +31,12 @@ void exchange_end(struct exchange *x);
 /* Old and new sites, by address. Caller frees. NULL: out of memory. */
 struct patch_site **exchange_list(const struct exchange *x, size_t *ret_count);
 
-/* The old sites of a group, by address: exchange_old_next from *at = 0 on; NULL: no more. */
-const struct patch_site *exchange_old_next(const struct exchange *x, unsigned group, size_t *at);
+/* Does the group have old sites? */
+bool exchange_has_old(const struct exchange *x, unsigned group);
+/* The old sites that the new site overlaps, all of its group, by address: exchange_old_at from
+ * *at = 0 on; NULL: no more. */
+const struct patch_site *exchange_old_at(const struct exchange *x, const struct patch_site *site,
+					 size_t *at);
 
 /* Turns the bytes at the new site now into those without the old sites of its group. */
 void exchange_overlay(const struct exchange *x, const struct patch_site *site, uint8_t *bytes);

@@ -108,7 +108,7 @@ static void add_ranges(struct batch *batch, size_t index)
 				    .end = site->address.v + (changed ? changed : 1),
 				    .owner = index };
 
-	for (size_t at = 0; (old = exchange_old_next(&batch->exchange, site->group, &at));) {
+	for (size_t at = 0; (old = exchange_old_at(&batch->exchange, site, &at));) {
 		uint64_t behind = old->address.v + 1;
 
 		if (!exchange_is_quiet_trap(old) || behind < range.start || behind >= range.end)
@@ -342,7 +342,7 @@ static void settle_site(struct batch *batch, struct patch_site *site, const char
 	}
 	/* The threads are still held. The bytes of old sites may be there still: only the exchange
 	 * knows what the text was. Else a first part was written, or nobody knows. */
-	site->torn = exchange_old_next(&batch->exchange, site->group, &(size_t){ 0 });
+	site->torn = exchange_has_old(&batch->exchange, site->group);
 	if (!site->torn && (!now || memcmp(now, site->original, site->length) != 0)) {
 		_cleanup_error_ struct error *unclear =
 			mem_write(batch->proc, site->address, site->original, site->length);
