@@ -146,19 +146,6 @@ static bool holds_patch(struct proc *proc, const struct dt_site *site, uint8_t b
 	return !error && dt_site_check(bytes, site->length) == site->check;
 }
 
-/* A controller killed while it exchanged two sites may leave a note of each. */
-static bool is_found(const struct session *session, const struct dt_site *site)
-{
-	for (size_t i = 0; i < session->found.count; i++) {
-		const struct patch_site *found = &session->found.items[i];
-
-		if (found->address.v < site->address + site->length &&
-		    site->address < found->address.v + found->length)
-			return true;
-	}
-	return false;
-}
-
 static bool any_site_is_there(const struct agent *agent)
 {
 	const struct dt_control *control = agent->control;
@@ -288,9 +275,59 @@ static int by_address(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Which bytes of the target belong to a site that was found: a bit per byte, by blocks. */
+#define BLOCK 32u
+_Static_assert(DT_SITE_BYTES <= BLOCK, "a site has bytes of two blocks at most");
+struct covered {
+	struct covered_block {
+		uint64_t number; /* address / BLOCK, plus 1; 0: unused */
+		uint32_t bytes;
+	} *items; /* open addressing */
+	size_t mask;
+};
+
+static bool covered_begin(struct covered *covered, size_t sites)
+{
+	size_t room = 4;
+
+	while (room < sites * 4) /* two per site, half of them unused */
+		room *= 2;
+	covered->items = calloc(room, sizeof(*covered->items));
+	covered->mask = room - 1;
+	return covered->items != NULL;
+}
+
+static struct covered_block *covered_at(const struct covered *covered, uint64_t address)
+{
+	uint64_t number = address / BLOCK + 1;
+	size_t at = (number * 0x9e3779b97f4a7c15ULL >> 32) & covered->mask;
+
+	while (covered->items[at].number && covered->items[at].number != number)
+		at = (at + 1) & covered->mask;
+	covered->items[at].number = number;
+	return &covered->items[at];
+}
+
+/* Covers the bytes of a site. False: another site has some of them. A controller killed while it
+ * exchanged two sites may leave a note of each. */
+static bool cover(struct covered *covered, const struct dt_site *site)
+{
+	uint32_t offset = site->address % BLOCK;
+	uint64_t bytes = ((1ULL << site->length) - 1) << offset;
+	struct covered_block *low = covered_at(covered, site->address);
+	struct covered_block *high =
+		bytes >> BLOCK ? covered_at(covered, site->address + BLOCK) : low;
+
+	if (low->bytes & (uint32_t)bytes || high->bytes & (uint32_t)(bytes >> BLOCK))
+		return false;
+	low->bytes |= (uint32_t)bytes;
+	high->bytes |= (uint32_t)(bytes >> BLOCK);
+	return true;
+}
+
 /* Adds the site to those found, if its bytes are in the target. */
 static struct error *find_site(struct session *session, const struct maps *maps,
-			       const struct dt_site *site)
+			       const struct dt_site *site, struct covered *covered)
 {
 	taddr nowhere = session->agent->agent_at;
 	struct patch_site found = {
@@ -302,7 +339,7 @@ static struct error *find_site(struct session *session, const struct maps *maps,
 		.state = PATCH_PLACED,
 	};
 
-	if (!holds_patch(session->proc, site, found.patched) || is_found(session, site))
+	if (!holds_patch(session->proc, site, found.patched) || !cover(covered, site))
 		return NULL;
 	if (!read_original(session->proc, maps, site, found.original))
 		return error_new(ERROR_REFUSED,
@@ -318,14 +355,16 @@ static struct error *find_sites(struct session *session, const struct maps *maps
 {
 	const struct dt_control *control = session->agent->control;
 	struct found_sites *found = &session->found;
+	struct covered covered = { 0 };
 	struct error *error = NULL;
 
 	assert(!found->items && control->site_count <= DT_SITES_MAX);
 	found->items = calloc(control->site_count + 1, sizeof(*found->items));
-	if (!found->items)
+	if (!found->items || !covered_begin(&covered, control->site_count))
 		return error_new(ERROR_FAILED, "out of memory");
 	for (uint32_t i = 0; i < control->site_count && !error; i++)
-		error = find_site(session, maps, &control->sites[i]);
+		error = find_site(session, maps, &control->sites[i], &covered);
+	free(covered.items);
 	if (error)
 		return error;
 	qsort(found->items, found->count, sizeof(*found->items), by_address);
