@@ -77,6 +77,7 @@ static void forget_places(struct session *session)
 	for (size_t i = 0; i < session->requests.count; i++)
 		places_free(&session->requests.items[i]->places);
 	modules_free(&session->modules);
+	modules_free(&session->gone);
 }
 
 void session_destroy(struct session *session)

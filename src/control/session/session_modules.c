@@ -132,8 +132,9 @@ static struct error *drop_own_probes(struct session *session, const struct modul
 }
 
 /* Lets tracepoints in unloaded modules wait. The bytes of their sites are gone with the modules. */
-static struct error *forget(struct session *session, struct modules *gone)
+static struct error *forget(struct session *session)
 {
+	struct modules *gone = &session->gone;
 	struct site_list *sites = garbage_room(session);
 	struct error *error = gone->count ? session_flush(session) : NULL; /* for info_inherit */
 
@@ -148,11 +149,14 @@ static struct error *forget(struct session *session, struct modules *gone)
 	for (size_t i = 0; i < sites->count; i++)
 		sites->items[i]->patch.state = PATCH_REMOVED;
 	change_discard(session, sites);
+	if (error) /* some places still point to the modules: the next change tries again */
+		return error;
 	for (size_t i = 0; i < gone->count; i++) {
 		planner_forget_module(session->planner, gone->items[i]);
 		session_notify(session, SESSION_MODULE_UNLOADED, gone->items[i]->path);
 	}
-	return error;
+	modules_free(gone);
+	return NULL;
 }
 
 /* ---- loaded modules ------------------------------------------------------------------------- */
@@ -373,8 +377,8 @@ static bool has_program(const struct modules *modules)
 	return modules->count && modules->items[0]->is_executable;
 }
 
-/* Reads the list again. *ret_gone: modules that were unloaded; *ret_new: some were loaded. */
-static struct error *follow(struct session *session, struct modules *ret_gone, bool *ret_new)
+/* Reads the list again. Adds unloaded modules to session->gone. *ret_new: some were loaded. */
+static struct error *follow(struct session *session, bool *ret_new)
 {
 	struct modules now = { 0 }, copies = { 0 };
 	struct error *error = modules_of(session->proc, &now);
@@ -386,11 +390,14 @@ static struct error *follow(struct session *session, struct modules *ret_gone, b
 		modules_free(&now);
 		return proc_gone(session->proc);
 	}
-	if (!keep_known(session, &now, &session->modules, &copies)) {
+	if (!vec_reserve(&session->gone, session->modules.count) ||
+	    !keep_known(session, &now, &session->modules, &copies)) {
 		modules_free(&now);
 		return error_new(ERROR_FAILED, "out of memory");
 	}
-	*ret_gone = session->modules;
+	for (size_t i = 0; i < session->modules.count; i++)
+		session->gone.items[session->gone.count++] = session->modules.items[i];
+	vec_free(&session->modules);
 	*ret_new = copies.count < now.count;
 	session->modules = now;
 	for (size_t i = 0; i < now.count && *ret_new; i++) {
@@ -449,7 +456,7 @@ static struct error *lift_traps(struct session *session)
 
 struct error *session_modules_changed(struct session *session)
 {
-	_cleanup_(modules_free) struct modules gone = { 0 };
+	size_t before = session->gone.count; /* that a change could not forget, which failed */
 	struct error *error = NULL;
 	bool is_new = false;
 
@@ -458,14 +465,17 @@ struct error *session_modules_changed(struct session *session)
 	    !session_may_have_code(session, session->proc))
 		return error_new(ERROR_GONE, "process %d has begun another program",
 				 session->proc->pid);
-	error = follow(session, &gone, &is_new);
+	error = follow(session, &is_new);
+	const struct modules gone = { .items = session->gone.items + before,
+				      .count = session->gone.count - before };
+	bool changed = is_new || gone.count;
 	if (!error && session->agent && session->planner)
 		error = lift_traps(session);
 	if (!error)
 		error = unwinding_follow(session, &gone, is_new);
 	if (!error && session->planner)
-		error = forget(session, &gone);
-	if (!error && (is_new || gone.count))
+		error = forget(session);
+	if (!error && changed)
 		exits_modules_changed(session);
 	if (!error && is_new)
 		error = add_own_probes(session);

@@ -64,6 +64,7 @@ struct session {
 	struct tracepoint_list retired; /* removed tracepoints whose code may still run */
 	struct own_probes own_probes;
 	struct modules modules;
+	struct modules gone; /* unloaded modules that something still points to */
 	struct planner *planner;
 	struct near_pool *code;
 	/* sites out of the target's code, whose trampolines may still run */
