@@ -50,8 +50,8 @@ struct error *client_listen(struct client *client, client_answer_fn answer, void
 /* A file or directory by its absolute path: the daemon has another working directory. Caller
  * frees. */
 struct error *client_absolute(const char *path, char **ret_path);
-/* The same for a LIBRARY, and for LIBRARY:FUNCTION. A name without a slash that is no file here
- * stays as it is: it names a library that is loaded. */
+/* A LIBRARY, and LIBRARY:FUNCTION, by its absolute path. A name without a slash that is no file
+ * here stays as it is: it names a library that is loaded. */
 struct error *client_absolute_library(const char *name, char **ret_path);
 struct error *client_absolute_function(const char *argument, char **ret_argument);
 /* Writes a tracer's arguments into a WIRE_ADD; files are relative to the client's directory. */

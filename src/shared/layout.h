@@ -640,7 +640,7 @@ _Static_assert(DT_EVENTS_MAX < DT_EVENT_PENDING, "ids");
  * jump (call.h, C2), else 0. DT_ASK_ROOM gives the slot if the stack has room for a function (C4),
  * else 0.
  *
- * The same for a return stub, if the hint doesn't lead to one:
+ * dt_slow for a return stub, if the hint doesn't lead to one:
  *
  *   in:   rax = address of the return address on the stack, rdx = address of struct dt_return_site
  *         (which is no event's size), rbx = address of struct dt_control

@@ -226,7 +226,7 @@ static void write_kept(const struct view_reader *reader)
 	}
 }
 
-/* What the user or the reader of the output did to the child happens to the parent, too. */
+/* Dies of the signal that ended the child, if the user or the reader of the output sent it. */
 static void die_alike(int number)
 {
 	static const int asked[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE };

@@ -11,7 +11,7 @@
 
 /* Does the process have mappings or descriptors of ours? Stops no thread. */
 struct error *sweep_look(struct proc *proc, bool *ret_any);
-/* The same for descriptors alone. */
+/* Does the process have descriptors of ours? */
 struct error *sweep_look_descriptors(const struct proc *proc, bool *ret_any);
 /* Unmaps and closes all. `reserved`: NULL, or a window that was noted and perhaps only reserved. */
 struct error *sweep_clean(struct stop *stop, const struct dt_window *reserved);

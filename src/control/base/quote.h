@@ -21,7 +21,7 @@ void quote_c(struct strbuf *buf, const char *bytes, size_t length);
 void quote_json(struct strbuf *buf, const char *bytes, size_t length);
 /* Without quotes; a backslash stays, so text that was escaped before stays as it is. */
 void quote_plain(struct strbuf *buf, const char *bytes, size_t length);
-/* The same for several lines, which stay lines. */
+/* Escapes several lines, which stay lines. */
 void quote_lines(struct strbuf *buf, const char *text);
 
 /* printf whose strings (%s, %c) are escaped as by quote_plain. The format's own text stays. */

@@ -42,7 +42,7 @@ bool near_pool_add_fixed(struct near_pool *pool, taddr at, uint64_t offset, uint
 /* Gives a piece that [low, high) reaches; 16-byte aligned. False: none left, add a window. */
 bool near_pool_alloc(struct near_pool *pool, taddr low, taddr high, uint32_t size,
 		     struct near_piece *ret_piece);
-/* The same, also from fixed windows if the others have none. */
+/* Gives such a piece, also from fixed windows if the others have none. */
 bool near_pool_alloc_anywhere(struct near_pool *pool, taddr low, taddr high, uint32_t size,
 			      struct near_piece *ret_piece);
 /* Gives exactly the bytes at `at`. False: not in a window, or in use. */

@@ -14,7 +14,7 @@ struct slot_labels {
 
 /* rcx = the slot of this thread, by hash; rax, rdx, rbx are lost. */
 void slot_emit_find(struct emitter *e, const struct tramp_env *env, struct label *slow);
-/* The same, by a guess. slot_emit_far writes the rest, out of line. */
+/* rcx = the slot of this thread, by a guess. slot_emit_far writes the rest, out of line. */
 void slot_emit_near(struct emitter *e, const struct tramp_env *env, struct slot_labels *l);
 void slot_emit_far(struct emitter *e, const struct tramp_env *env, struct slot_labels *l,
 		   struct label *slow);

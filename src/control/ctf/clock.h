@@ -32,7 +32,7 @@ struct clock_estimate {
 void clock_start(struct clock_estimate *clock); /* takes 20 ms for the first estimate */
 void clock_refine(struct clock_estimate *clock);
 
-/* The same with the caller's readings. Between two of them a second to a minute has passed: a step
+/* Estimates by the caller's readings. Between two of them a second to a minute has passed: a step
  * of the clock is told from slewing by its deviation since the last reading. */
 void clock_begin(struct clock_estimate *clock, const struct clock_reading *first,
 		 const struct clock_reading *second);

@@ -410,7 +410,7 @@ static struct error *writer_emit_opening(struct trace_writer *writer, struct wri
 	return writer_emit(writer, lane, &empty, 0);
 }
 
-/* What goes to a file that was removed meanwhile is lost (H39). */
+/* Fails if the file was removed meanwhile: packets that go there are lost (H39). */
 static struct error *writer_check_file(const struct trace_writer *writer,
 				       const struct writer_lane *lane)
 {

@@ -48,7 +48,7 @@ void writer_set_modules(struct trace_writer *writer, char *const *modules, size_
 struct error *writer_create(const char *directory, const struct trace_info *info,
 			    struct event_types *types, const struct clock_estimate *clock,
 			    struct trace_writer **ret_writer);
-/* The same in `dir`, which is borrowed. */
+/* Makes metadata in `dir`, which is borrowed. */
 struct error *writer_create_in(struct trace_dir *dir, const struct trace_info *info,
 			       struct event_types *types, const struct clock_estimate *clock,
 			       struct trace_writer **ret_writer);
@@ -78,7 +78,7 @@ typedef void (*writer_seen_fn)(void *context, const struct packet_seen *packet);
 struct error *writer_reopen(const char *directory, const struct writer_part *part,
 			    struct event_types *types, writer_seen_fn seen, void *seen_context,
 			    struct trace_writer **ret_writer);
-/* The same in an open directory, whose owner the caller has checked. `dir` is borrowed. */
+/* Reopens an open directory, whose owner the caller has checked. `dir` is borrowed. */
 struct error *writer_reopen_in(struct trace_dir *dir, const struct writer_part *part,
 			       struct event_types *types, writer_seen_fn seen, void *seen_context,
 			       struct trace_writer **ret_writer);

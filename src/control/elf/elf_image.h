@@ -62,7 +62,7 @@ void elf_image_close(struct elf_image *image);
 
 /* The segment whose bytes in the file hold this address; NULL: none. */
 struct segment *elf_image_segment(const struct elf_image *image, uint64_t address);
-/* The same, for memory beyond the file's bytes (.bss) too. */
+/* The segment whose memory holds this address, also beyond the file's bytes (.bss). */
 struct segment *elf_image_memory(const struct elf_image *image, uint64_t address);
 /* All of a segment's bytes, read on first use; NULL: can't be read. */
 const uint8_t *elf_image_segment_bytes(const struct elf_image *image, struct segment *segment);

@@ -25,7 +25,7 @@ struct exits_unwinder {
 	taddr table; /* argument of the call */
 };
 
-/* What a module's runtime does with return addresses. */
+/* A module that was judged: how its runtime uses return addresses. */
 struct exits_caller {
 	const struct module *module;
 	taddr low; /* of the module, which is another one if this differs */

@@ -39,7 +39,7 @@ struct modules {
 
 /* Lists each ELF file that maps has with execute permission, and the vdso. */
 struct error *modules_read(struct proc *proc, const struct maps *maps, struct modules *ret_modules);
-/* The same from the current maps of the process. */
+/* Lists the modules by the current maps of the process. */
 struct error *modules_of(struct proc *proc, struct modules *ret_modules);
 /* The module whose bounds hold the address; NULL: none. */
 struct module *modules_at(const struct modules *modules, taddr address);

@@ -135,7 +135,7 @@ struct patch_range {
  * is unmapped while a thread is there.) */
 struct error *patch_find_threads(struct proc *proc, struct stop *stop,
 				 const struct patch_range *ranges, size_t count, bool *ret_found);
-/* The same, without the registers: does a signal frame lead into one of the ranges? */
+/* Does a signal frame lead into one of the ranges? Looks at no registers. */
 struct error *patch_find_frames(struct proc *proc, struct stop *stop,
 				const struct patch_range *ranges, size_t count, bool *ret_found);
 

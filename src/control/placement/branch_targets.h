@@ -19,8 +19,8 @@ struct branch_targets;
 struct error *branch_targets_scan(const struct symtab *symtab, struct branch_targets **ret_targets);
 void branch_targets_free(struct branch_targets *targets);
 
-/* The same from a cache of scanned files. The result may outlive the symtab; the caller gives it
- * back with branch_cache_put. One thread at a time. */
+/* Gives the targets from a cache of scanned files. The result may outlive the symtab; the caller
+ * gives it back with branch_cache_put. One thread at a time. */
 struct error *branch_cache_get(const struct symtab *symtab, struct branch_targets **ret_targets);
 void branch_cache_put(struct branch_targets *targets);
 

@@ -17,7 +17,7 @@ void find_process_executable(pid_t pid, char *ret_name, size_t size);
  * is read from the process's memory. */
 struct error *find_process_all(const char *name, bool by_argument, struct tids *ret_pids);
 
-/* What to show of a process beside its pid; "" leaves its name. */
+/* Writes the text to show of a process beside its pid; "" leaves its name. */
 typedef void (*find_process_describe_fn)(pid_t pid, char *ret_text, size_t size);
 
 /* Arguments of the process, for find_process_several. */

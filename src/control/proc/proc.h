@@ -49,7 +49,7 @@ struct proc {
  * not read (H26). What a filter says to our calls shows in a stop (fence.h).
  */
 struct error *proc_open(pid_t pid, struct proc **ret_proc);
-/* The same without the refusals, for read-only use (list-symbols) and for our own children. */
+/* Opens without these refusals, for read-only use (list-symbols) and for our own children. */
 struct error *proc_open_plain(pid_t pid, struct proc **ret_proc);
 void proc_close(struct proc *proc);
 /* What holds for filters of the parent holds for those of its child, or of a program it begins. */

@@ -59,7 +59,7 @@ typedef uint64_t (*reader_clock_fn)(void);
 /* Called for each batch that was written, in order within a stream. */
 typedef void (*reader_observe_fn)(void *context, const struct reader_batch *batch);
 
-/* What the trace has already of a thread whose chunks another controller was reading. */
+/* How far the trace has a thread whose chunks another controller was reading. */
 struct reader_resume {
 	uint64_t end; /* clock of the thread's last event in the trace; 0: none */
 	uint64_t told; /* losses that the trace reports */

@@ -22,7 +22,7 @@ struct remote_map_request {
 
 struct error *remote_map_add(struct remote *remote, struct proc *proc,
 			     const struct remote_map_request *request, taddr *ret_at);
-/* The same by a thread that is borrowed for it. */
+/* Maps by a thread that is borrowed for it. */
 struct error *remote_map_once(struct stop *stop, const struct remote_map_request *request,
 			      taddr *ret_at);
 struct error *remote_map_remove(struct remote *remote, taddr at, uint64_t size);

@@ -132,7 +132,7 @@ static enum safepoint_rest judge_thread(struct proc *proc, pid_t tid)
 	return line ? safepoint_judge(line, is_stream, proc) : REST_NOT;
 }
 
-/* The same for a held thread. /proc shows a rewound call as none; its number is in rax, where the
+/* Judges a held thread. /proc shows a rewound call as none; its number is in rax, where the
  * `syscall` instruction will find it. */
 static enum safepoint_rest judge_held(const struct stop *stop)
 {

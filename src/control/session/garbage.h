@@ -40,9 +40,9 @@ struct error *garbage_take_out(struct session *session);
 struct error *garbage_restore(struct session *session, struct proc *proc, bool all, bool *ret_idle);
 /* Frees the garbage, and the retired tracepoints, if nothing of it can run any more. */
 void garbage_collect(struct session *session);
-/* The same, if enough has come since the last time. */
+/* Collects if enough garbage has come since the last time. */
 void garbage_collect_if_due(struct session *session);
-/* The same before another try, with a pause that doubles: a thread that was interrupted in removed
+/* Collects before another try, with a pause that doubles: a thread that was interrupted in removed
  * code may wait long for a CPU, and makes no progress while it is held. */
 void garbage_collect_patiently(struct session *session, unsigned *pause_ms);
 /* Collects if return stubs lead to replaced code, past the tracepoints of the code that replaced

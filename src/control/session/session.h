@@ -39,7 +39,7 @@ void session_destroy(struct session *session);
  */
 struct error *session_add(struct session *session, const struct tracepoint_spec *spec,
 			  struct name_list *ret_names);
-/* The same after session_begin. `names`: those that the spec's tracepoints had in another session,
+/* Adds after session_begin. `names`: those that the spec's tracepoints had in another session,
  * in the order of ret_made; ret_made: all new tracepoints, also refused ones. */
 struct error *session_add_as(struct session *session, const struct tracepoint_spec *spec,
 			     const struct name_list *names, struct name_list *ret_made,

@@ -10,7 +10,7 @@
 #include "held.h"
 
 bool fitness_of(struct stop *stop, size_t index);
-/* The same with the process's mappings. *ret_top, if not NULL: the top of the room. */
+/* fitness_of with the process's mappings. *ret_top, if not NULL: the top of the room. */
 bool fitness_check(struct stop *stop, size_t index, const struct maps *maps, uint64_t *ret_top);
 /* Reads the thread's vector state; returns its size, at most FRAME_XSTATE_MAX; 0: unreadable. */
 size_t fitness_read_xstate(pid_t tid, uint8_t *to);

@@ -49,7 +49,7 @@ int channel_take_fd(struct channel *channel);
 
 /* Sends the bytes of `out`, or queues them; `out` is empty afterwards and can be used again. */
 void channel_send(struct channel *channel, struct wire_out *out);
-/* The same with a descriptor, which the channel owns from now on. At most one may be queued. */
+/* Sends with a descriptor, which the channel owns from now on. At most one may be queued. */
 void channel_send_fd(struct channel *channel, struct wire_out *out, int fd);
 /* Sends more of the queue. True: it is empty. */
 bool channel_flush(struct channel *channel);

@@ -140,7 +140,7 @@ static void drop(int *fd)
 	*fd = -1;
 }
 
-/* The same without a descriptor. */
+/* Asks the keeper for something that needs no descriptor. */
 static int ask(struct kept_dir *kept, enum keeper_what what, const char *first, const char *second,
 	       struct keeper_answer *answer)
 {

@@ -25,7 +25,7 @@ struct failures {
 
 void events_tell(struct supervisor *supervisor, pid_t pid, const char *program, const char *event,
 		 const char *detail);
-/* The same for a time in the past; 0: now. */
+/* Tells of an event at a time in the past; 0: now. */
 void events_tell_at(struct supervisor *supervisor, uint64_t ns, pid_t pid, const char *program,
 		    const char *event, const char *detail);
 /* Passes on an event of the target's worker. */

@@ -30,7 +30,7 @@ struct account {
 	size_t queued; /* bytes of answers that it hasn't read */
 };
 
-/* What the supervisor can serve with its descriptors. */
+/* Numbers that the supervisor can serve with its descriptors. */
 struct users_limits {
 	size_t clients, agents, targets; /* all users, root too */
 };

@@ -23,9 +23,10 @@ bool encode_fits8(int64_t value);
 void encode_opcode(struct emitter *e, unsigned op, unsigned rex);
 /* Writes an instruction with a register operand. */
 void encode_reg(struct emitter *e, unsigned op, unsigned reg, enum reg rm);
-/* The same with a memory operand. imm_size: bytes of the immediate that the caller adds. */
+/* Writes an instruction with a memory operand. imm_size: bytes of the immediate that the caller
+ * adds. */
 void encode_mem(struct emitter *e, unsigned op, unsigned reg, struct mem m, unsigned imm_size);
-/* The same with the register in the opcode's low three bits. */
+/* Writes an instruction with the register in the opcode's low three bits. */
 void encode_short(struct emitter *e, unsigned op, enum reg reg);
 
 #endif

@@ -71,7 +71,8 @@ bool exit_emit_site(struct emitter *e, const struct tramp_env *env, struct tramp
 /* The code that stubs jump to: records NAME_exit, gives the stub back, returns. */
 void exit_emit_records(struct emitter *e, const struct tramp_env *env,
 		       const struct tramp_event *event);
-/* The same for rax and the duration, shared by all tracepoints. Fails only when it doesn't fit. */
+/* The code for exits that record rax and the duration, shared by all tracepoints. Fails only when
+ * it doesn't fit. */
 bool exit_emit_code(const struct tramp_env *env, uint8_t *bytes, size_t room, taddr pc,
 		    size_t *ret_size);
 

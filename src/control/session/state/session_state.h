@@ -132,7 +132,8 @@ bool session_may_lack(const struct session *session);
 bool session_can_follow(const struct session *session);
 /* Does the process still map our code? Not after execve. False if nobody can tell. */
 bool session_has_code(const struct session *session, struct proc *proc);
-/* The same, but true if nobody can tell: what may be there is treated as if it were (H32). */
+/* session_has_code, but true if nobody can tell: code that may be there is treated as if it were
+ * (H32). */
 bool session_may_have_code(const struct session *session, struct proc *proc);
 /* Writes the sizes of new event types for the agent's slow path. */
 void session_note_sizes(const struct session *session);

@@ -16,7 +16,7 @@ enum foreign_state {
 	FOREIGN_VECTORS, /* all of the machine */
 };
 
-/* The same on this machine. */
+/* The registers that these are on this machine. */
 enum foreign_saves {
 	FOREIGN_SAVES_NONE,
 	FOREIGN_SAVES_XMM,

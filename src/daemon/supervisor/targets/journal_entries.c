@@ -262,7 +262,7 @@ static bool is_same_removal(const struct journal_entry *old, const struct journa
 	       !strcmp(old->pattern, new->pattern);
 }
 
-/* What is done to a tracepoint that has gone. */
+/* Does the old entry change a tracepoint that the new one removes? */
 static bool is_of_removed(const struct journal_entry *old, const struct journal_entry *new)
 {
 	return (is_switch(old->kind) || old->kind == WIRE_CONTEXT) && covers(new, old);

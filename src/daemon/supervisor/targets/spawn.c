@@ -191,8 +191,8 @@ static struct error *open_agent(int *ret_fd)
 	return *ret_fd < 0 ? error_errno(errno, "cannot open %s", path) : NULL;
 }
 
-/* What an assert or the C library says before it ends the worker. Never blocks the worker, and
- * whoever gets hold of its end can only add to that one line. */
+/* Makes a pipe for the words of an assert, or of the C library, that ends the worker. Never blocks
+ * the worker, and whoever gets hold of its end can only add to that one line. */
 static struct error *make_words_pipe(struct target *target, int *ret_fd)
 {
 	int ends[2];

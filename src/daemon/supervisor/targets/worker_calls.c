@@ -161,7 +161,7 @@ void worker_calls_look(struct target *target)
 		send_plain(target, WIRE_REGISTER);
 }
 
-/* What waits for the worker is bounded, too (D6). */
+/* Requests that wait for the worker are bounded, too (D6). */
 static struct error *check_queue(const struct target *target, const struct request *request)
 {
 	size_t own = 0;
