@@ -7,7 +7,7 @@ import socket
 import struct
 import subprocess
 
-from harness import PATIENCE, Trace, until
+from harness import PATIENCE, Trace, state, until
 
 CALLS = 1000  # of foo, per round of the program spin
 
@@ -29,8 +29,7 @@ def helpers(kind, word):
 
 def alive(pid):
     try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+        return state(pid) not in "ZX"
     except OSError:
         return False
 

@@ -176,3 +176,12 @@ def spin(program, program_path, scratch, processes):
 def own_name():
     """A name that no other process has."""
     return f"spin{os.getpid()}"
+
+
+@pytest.fixture
+def place(scratch, build):
+    """A folder that all users may enter, with the programs: the build may be in a private place."""
+    os.chmod(scratch, 0o755)
+    for name in ("dyntrace", "dyntraced", "libdyntrace-agent.so"):
+        shutil.copy(os.path.join(build, name), scratch)
+    return scratch

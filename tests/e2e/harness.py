@@ -196,6 +196,12 @@ def threads(pid):
     return sorted(map(int, os.listdir(f"/proc/{pid}/task")))
 
 
+def state(pid):
+    """A letter: R, S, T, Z..."""
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
 def status(pid, key):
     """A line of /proc/PID/status."""
     with open(f"/proc/{pid}/status") as file:

@@ -2,7 +2,6 @@
 and never changes what root's commands do. Memory and descriptors are measured, not guessed."""
 import os
 import random
-import shutil
 import signal
 import struct
 import subprocess
@@ -67,15 +66,6 @@ def memory(pid):
 
 def descriptors(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
-
-
-@pytest.fixture
-def place(scratch, build):
-    """A folder that all users may enter, with the programs: the build may be in a private place."""
-    os.chmod(scratch, 0o755)
-    for name in ("dyntrace", "dyntraced", "libdyntrace-agent.so"):
-        shutil.copy(os.path.join(build, name), scratch)
-    return scratch
 
 
 @pytest.fixture

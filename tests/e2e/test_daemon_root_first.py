@@ -7,8 +7,8 @@ import signal
 
 import pytest
 from daemon_harness import CALLS, helpers, message
-from harness import Trace, until
-from test_daemon_bounds import GROUP, MEMBER, User, many_path, memory, place, shared  # noqa: F401
+from harness import Trace, state, until
+from test_daemon_bounds import GROUP, MEMBER, User, many_path, memory, shared  # noqa: F401
 from test_daemon_users import STRANGER, _program as start_as, folder_of
 
 
@@ -16,7 +16,7 @@ def stopped_worker(daemon, pid):
     """Stops the worker; gives its pid."""
     worker = helpers("worker", pid)[0]
     os.kill(worker, signal.SIGSTOP)
-    until(lambda: open(f"/proc/{worker}/stat").read().rpartition(")")[2].split()[0] == "T", "the worker to stand")
+    until(lambda: state(worker) == "T", "the worker to stand")
     return worker
 
 

@@ -13,7 +13,7 @@ import threading
 import pytest
 from daemon_harness import KINDS, TAGS, alive, helpers, message
 from harness import Program, until
-from test_daemon_bounds import GROUP, MEMBER, User, descriptors, many_path, memory, place, shared, texts_of  # noqa: F401
+from test_daemon_bounds import GROUP, MEMBER, User, descriptors, many_path, memory, shared, texts_of  # noqa: F401
 
 STRANGERS = [(62000 + number, 62000 + number, []) for number in range(17)]
 MEMBERS = [(63000 + number, 63000 + number, [GROUP]) for number in range(5)]

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from daemon_harness import CALLS, helpers
-from harness import Snapshot, Trace, until
+from harness import Snapshot, Trace, state, until
 
 
 class Stopped:
@@ -22,11 +22,6 @@ class Stopped:
 
     def __exit__(self, *_):
         os.kill(self.pid, signal.SIGCONT)
-
-
-def state(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0]
 
 
 def still_stopped(pid):

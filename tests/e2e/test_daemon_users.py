@@ -16,15 +16,6 @@ OTHER_MEMBER = (61902, 61902, [GROUP])
 STRANGER = (61903, 61903, [])
 
 
-@pytest.fixture
-def place(scratch, build):
-    """A folder that all users may enter, with the programs: the build may be in a private place."""
-    os.chmod(scratch, 0o755)
-    for name in ("dyntrace", "dyntraced", "libdyntrace-agent.so"):
-        shutil.copy(os.path.join(build, name), scratch)
-    return scratch
-
-
 def folder_of(place, user):
     path = os.path.join(place, f"home{user[0]}")
     os.mkdir(path, 0o700)

@@ -5,12 +5,13 @@ import resource
 import signal
 import struct
 import subprocess
-import time
 
 import handmade
 import mutations
 import pytest
+from daemon_harness import alive
 from handmade import Packet
+from harness import until
 from test_values import compile_program
 
 MUTATIONS = 320
@@ -129,32 +130,12 @@ def parent_of(pid):
         return None
 
 
-def until(condition):
-    deadline = time.monotonic() + SECONDS
-    while not (result := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return result
-
-
-def state_of(pid):
-    with open(f"/proc/{pid}/stat") as stat:
-        return stat.read().rpartition(")")[2].split()[0]
-
-
-def is_gone(pid):
-    """Ended; whoever has inherited the process may not have waited for it yet."""
-    try:
-        return state_of(pid) in "ZX"
-    except OSError:
-        return True
-
-
 def is_waiting(pid):
     """Without rights, and asleep; not so the first reader, which finds that the trace isn't dyntrace's and ends."""
     try:
         with open(f"/proc/{pid}/status") as status:
-            return "Seccomp:\t2" in status.read() and state_of(pid) == "S"
+            text = status.read()
+            return "Seccomp:\t2" in text and "State:\tS" in text
     except OSError:
         return False
 
@@ -168,7 +149,7 @@ def waiting_view(dyntrace, scratch):
     path = handmade.write(os.path.join(scratch, "waiting"), [packet])
     with subprocess.Popen([dyntrace.path, "view", path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           start_new_session=True) as process:
-        reader = until(lambda: [pid for pid in children_of(process.pid) if is_waiting(pid)])[0]
+        reader = until(lambda: [pid for pid in children_of(process.pid) if is_waiting(pid)], "a reader that waits")[0]
         yield process, reader
         process.kill()
 
@@ -179,7 +160,7 @@ def test_interrupt(waiting):
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(SECONDS) == -signal.SIGINT
     assert process.stderr.read() == b""
-    until(lambda: is_gone(reader))
+    until(lambda: not alive(reader), "the reader's end")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -187,12 +168,12 @@ def test_the_reader_does_not_outlive_the_command(waiting, number):
     process, reader = waiting
     process.send_signal(number)
     assert process.wait(SECONDS) == -number
-    until(lambda: is_gone(reader))
+    until(lambda: not alive(reader), "the reader's end")
 
 
 def test_the_reader_alone_is_killed(waiting):
     process, reader = waiting
     os.kill(reader, signal.SIGKILL)
-    until(lambda: process.poll() is not None)
+    until(lambda: process.poll() is not None, "the command's end")
     assert process.returncode == 1
     assert b"its reader was ended by SIGKILL after " in process.stderr.read()

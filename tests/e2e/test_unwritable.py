@@ -7,14 +7,9 @@ import signal
 import subprocess
 
 import pytest
-from harness import Snapshot, Trace, until
+from harness import Snapshot, Trace, state, until
 
 CALLS = 300000
-
-
-def state(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0]
 
 
 @pytest.fixture

@@ -187,12 +187,13 @@ static void judge_hits(struct fixture *f, const struct operation *operation, con
 		if (seen != calls && !(unsure && !seen))
 			trouble("%s: %llu calls, %llu hits", info.name, (unsigned long long)calls,
 				(unsigned long long)seen);
+		/* a call whose entry was lost has no exit: on a busy machine the buffer fills */
 		if (info.has_exit &&
 		    info.exits + info.exits_lost + info.unwound + info.missed + info.inside !=
-			    hits_of(&info) &&
+			    info.hits &&
 		    !unsure)
 			trouble("%s: %llu hits, %llu exits", info.name,
-				(unsigned long long)hits_of(&info),
+				(unsigned long long)info.hits,
 				(unsigned long long)(info.exits + info.exits_lost + info.unwound +
 						     info.missed + info.inside));
 	}

@@ -6,7 +6,7 @@ import pytest
 import test_daemon_bounds
 from daemon_harness import CALLS, connect, message
 from harness import Redis, Trace, until
-from test_daemon_bounds import GROUP, descriptors, memory, place, shared  # noqa: F401
+from test_daemon_bounds import GROUP, descriptors, memory, shared  # noqa: F401
 from test_daemon_shares import connections
 
 
