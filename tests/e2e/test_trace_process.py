@@ -128,16 +128,6 @@ def test_twice_in_a_row_and_by_name(dyntrace, processes, program_path, scratch):
     spin.finish()
 
 
-def test_name_of_several_processes(dyntrace, processes, program_path, scratch):
-    path = os.path.join(scratch, f"twins{os.getpid()}")
-    subprocess.run(["cp", program_path("spin"), path], check=True)
-    twins = [Program(processes, path, []).wait_ready() for _ in range(2)]
-    message = dyntrace.fails("trace", "-p", os.path.basename(path), "--function", "foo", status=125)
-    assert all(str(twin.pid) in message for twin in twins)
-    for twin in twins:
-        twin.finish()
-
-
 def test_loss_is_counted_exactly(dyntrace, program):
     """A pool too small for the flood: the summary and babeltrace2 count the losses."""
     spin = program("spin", "--threads", 2, "--calls", 2_000_000, "--rounds", 1).wait_ready()
