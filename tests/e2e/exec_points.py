@@ -82,7 +82,11 @@ class Turncoat:
         assert self.process.stdout.readline() == "ready\n"
 
     def has_turned(self):
-        return os.readlink(f"/proc/{self.pid}/exe") == f"{self.place}/rooted"
+        assert self.process.poll() is None, f"the process has ended: {self.process.returncode}"
+        try:
+            return os.readlink(f"/proc/{self.pid}/exe") == f"{self.place}/rooted"
+        except FileNotFoundError:
+            return False  # a thread executes the program: the leader has ended, and other threads are still to be collected
 
     def foreign_parts(self):
         """Mappings and bytes of text that the setuid program wouldn't have by itself."""
