@@ -44,7 +44,8 @@ static long cut_list(const char *list, long size)
 }
 
 /* In front of the libc's: the kernel ends a list of threads at a thread that ends just then, and
- * the test does so at will. Reads six arguments, as the libc's does, also where fewer were given. */
+ * the test does so at will. Reads six arguments, as the libc's does, also where fewer were
+ * given. */
 __attribute__((no_sanitize("address"))) long syscall(long number, ...)
 {
 	static bool is_cut;
