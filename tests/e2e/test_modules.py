@@ -1,6 +1,8 @@
 """Libraries that are loaded and unloaded while they are traced: every call in them is recorded, also of their
 constructors, at whatever address."""
 import os
+import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -260,3 +262,38 @@ def test_detach_while_a_thread_waits(dyntrace, program, plugin):
     until(lambda: "memfd:dyntrace" not in open(f"/proc/{target.pid}/maps").read(), "nothing of ours in the target")
     target.wait_ready()
     assert len(target.finish().splitlines()) == 2000
+
+
+MANY = 3000
+
+
+def functions(prefix):
+    """Assembly of many functions, each called once by PREFIX_all."""
+    lines = [f".globl {prefix}{n}\n.type {prefix}{n}, @function\n{prefix}{n}: lea {n}(%rdi), %rax\nret\n.size {prefix}{n}, .-{prefix}{n}"
+             for n in range(MANY)]
+    lines += [f".globl {prefix}_all\n.type {prefix}_all, @function\n{prefix}_all: push %rbx", *(f"call {prefix}{n}" for n in range(MANY)),
+              f"pop %rbx\nret\n.size {prefix}_all, .-{prefix}_all", '.section .note.GNU-stack, "", @progbits\n']
+    return "\n".join(lines)
+
+
+def test_many_tracepoints_that_wait_beside_many_placed_ones(dyntrace, scratch):
+    """Each place of a new library is looked up, not compared with all tracepoints (H38): that took minutes of CPU time for ten thousand."""
+    def write(name, text):
+        with open(os.path.join(scratch, name), "w") as file:
+            file.write(text)
+    write("own.s", functions("own"))
+    write("lib.s", functions("lib"))
+    write("main.c", """#include <dlfcn.h>
+void own_all(void);
+int main(void) { void *all = dlsym(dlopen("./many.so", RTLD_NOW), "lib_all"); own_all(); ((void (*)(void))all)(); return 0; }""")
+    subprocess.run(["gcc", "-shared", "-Wl,-Bsymbolic", "-o", "many.so", "lib.s"], cwd=scratch, check=True)
+    subprocess.run(["gcc", "-o", "main", "main.c", "own.s"], cwd=scratch, check=True)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    result = dyntrace("trace", "--tracer", "count", "--all-rows", "--function", "own*", "--function", "lib*@many.so", "--wait", "--",
+                      "./main", seconds=200)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    hits = dict(re.findall(r"^((?:own|lib)\S+) +(\d+) ", result.stderr, re.M))
+    names = ["_all", *map(str, range(MANY))]
+    assert {name: hits.pop(f"own{name}") for name in names} == dict.fromkeys(names, "1")
+    assert sorted(hits) == sorted(f"lib{name}" for name in names)  # (the program waits for them for two seconds only)
+    assert after.ru_utime - before.ru_utime < 6

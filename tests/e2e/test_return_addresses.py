@@ -246,3 +246,16 @@ def test_handlers_before(dyntrace, processes, lookup, end):
     assert actions(target.pid) == before
     output = target.communicate("\n")[0]
     assert target.returncode == 0 and "wrong 0 0 0" in output
+
+
+# ---- Mono --------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("how", HOW)
+def test_calls_that_a_runtime_looks_at(dyntrace, scratch, how):
+    """Mono finds its callee by the bytes of the call before a return address, and the jump that they lead to (H29)."""
+    path = os.path.join(scratch, "lookback")
+    subprocess.run(["gcc", "-O1", os.path.join(PROGRAMS, "lookback.c"), "-o", path], check=True)
+    assert subprocess.run([path], capture_output=True, text=True).stdout == "100\n"
+    summary = run_both(dyntrace, how, [path])
+    assert "cannot be moved, or other code reads it as data" in summary
+    assert re.search(r"^look +100 ", summary, re.M)

@@ -58,6 +58,7 @@ struct branch_targets {
 	VEC(struct sequence) sequences;
 	bool everything; /* every address counts as a target */
 	bool is_fixed; /* linked for one address: numbers may be addresses */
+	bool calls_are_read; /* the runtime looks at its calls: reads_calls() */
 	bool failed; /* out of memory */
 };
 
@@ -202,6 +203,20 @@ static void note_read(struct branch_targets *targets, uint64_t address)
 		targets->failed = true;
 }
 
+/* Seen: Mono finds out who called by the bytes of the call before a return address, and checks the
+ * jump in the entry of its own linkage table that the call leads to. Its code tells by that name,
+ * which the runtime looks up itself. */
+static bool reads_calls(const struct symtab *symtab)
+{
+	return symtab_find(symtab, "mono_aot_file_info");
+}
+
+static bool is_looked_at(const struct prescan *insn)
+{
+	return insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT ||
+	       (insn->flow == FLOW_JUMP_INDIRECT && insn->rip_relative);
+}
+
 /* Marks what the data around an address holds as distances from one of the function's labels. */
 static void mark_labels(struct branch_targets *targets, const struct stretch *stretch,
 			uint64_t label, uint64_t data)
@@ -287,6 +302,8 @@ static void sweep(struct branch_targets *targets, const uint8_t *bytes, struct s
 			mark_taken(targets, insn.rip_target.v);
 		if (insn.rip_relative && insn.kind != PRESCAN_LEA)
 			note_read(targets, insn.rip_target.v);
+		if (targets->calls_are_read && is_looked_at(&insn))
+			note_read(targets, at);
 		if (insn.rip_relative)
 			note_label(targets, &stretch, at, insn.rip_target.v);
 		if (targets->is_fixed && !insn.has_target)
@@ -410,6 +427,7 @@ struct error *branch_targets_scan(const struct symtab *symtab, struct branch_tar
 		return error_new(ERROR_FAILED, "out of memory");
 	targets->symtab = symtab;
 	targets->is_fixed = symtab_low(symtab) >= LOWEST_FIXED;
+	targets->calls_are_read = reads_calls(symtab);
 	struct error *error = add_ranges(targets);
 	if (error)
 		return error;

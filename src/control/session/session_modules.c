@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
+#include "arrival_index.h"
 #include "change.h"
 #include "garbage.h"
 #include "control/exits/exits.h"
@@ -161,38 +162,6 @@ static struct error *forget(struct session *session)
 
 /* ---- loaded modules ------------------------------------------------------------------------- */
 
-/* Finds a tracepoint of the request that waits for this place, or for any place. */
-static struct tracepoint *find_waiting(const struct session *session, const struct request *request,
-				       const struct place *place,
-				       const struct tracepoint_list *taken)
-{
-	for (size_t i = 0; i < session->tracepoints.count; i++) {
-		struct tracepoint *tracepoint = session->tracepoints.items[i];
-		const char *name = tracepoint->probe.place.name;
-		bool is_taken = false;
-
-		for (size_t j = 0; j < taken->count; j++)
-			is_taken |= taken->items[j] == tracepoint;
-		if (tracepoint->request == request && tracepoint->waits && !is_taken &&
-		    (name ? strcmp(name, place->name) == 0 : !request->location.is_glob))
-			return tracepoint;
-	}
-	return NULL;
-}
-
-static bool is_there(const struct session *session, const struct request *request,
-		     const struct place *place)
-{
-	for (size_t i = 0; i < session->tracepoints.count; i++) {
-		const struct tracepoint *tracepoint = session->tracepoints.items[i];
-
-		if (tracepoint->request == request && !tracepoint->waits &&
-		    taddr_equal(tracepoint->probe.place.address, place->address))
-			return true;
-	}
-	return false;
-}
-
 /* New tracepoints at places in loaded modules. waited.items[i] waited for the place of
  * list.items[i]; NULL: none did. */
 struct arrivals {
@@ -200,10 +169,10 @@ struct arrivals {
 };
 
 static struct error *arrive(struct session *session, struct request *request,
-			    const struct place *place, struct arrivals *arrivals)
+			    const struct place *place, struct arrival_index *index,
+			    struct arrivals *arrivals)
 {
-	struct tracepoint *old = find_waiting(session, request, place, &arrivals->waited),
-			  *heir = NULL;
+	struct tracepoint *old = arrival_index_take(index, place), *heir = NULL;
 	const char *name = request->spec.name ? request->spec.name : place->name;
 	struct error *error = NULL;
 
@@ -263,12 +232,18 @@ static void settle(struct session *session, const struct request *request,
 static struct error *place_request(struct session *session, struct request *request)
 {
 	struct arrivals arrivals = { 0 };
+	struct arrival_index index = { 0 };
 	struct error *error = request_resolve(request, session->proc, &session->modules);
 
+	if (!error)
+		error = arrival_index_make(session, request, &index);
 	for (size_t i = 0; i < request->places.count && !error; i++) {
-		if (!is_there(session, request, &request->places.items[i]))
-			error = arrive(session, request, &request->places.items[i], &arrivals);
+		const struct place *place = &request->places.items[i];
+
+		if (!arrival_index_has(&index, place))
+			error = arrive(session, request, place, &index, &arrivals);
 	}
+	arrival_index_free(&index);
 	if (!error && arrivals.list.count)
 		error = commands_place(session, &arrivals.list);
 	if (error)
