@@ -29,7 +29,7 @@ warnings: $(BUILD)/.packages-build $(BUILD)/.packages-check ## build with gcc an
 		$(call QUIET_NINJA,build-warnings/$$compiler) && echo "$$compiler: no warnings" || exit 1; \
 	done
 
-torture: $(BUILD)/.packages-check $(BUILD)/build.ninja ## run the long tests
+torture: $(BUILD)/.packages-check $(BUILD)/.packages-torture $(BUILD)/build.ninja ## run the long tests: hours; DYNTRACE_TORTURE=0.1 for a tenth
 	@$(call QUIET_NINJA,$(BUILD))
 	@$(PYTHON) tests/run --build $(BUILD) --torture
 
@@ -74,7 +74,7 @@ $(BUILD)/.packages-%: .ci/install-packages
 	@mkdir -p $(BUILD) && touch $@
 	@if [ -e $(BUILD)/build.ninja ]; then $(MESON) setup --reconfigure $(BUILD) >/dev/null; fi
 
-$(BUILD)/.packages-demo $(BUILD)/.packages-check $(BUILD)/.packages-bench $(BUILD)/.packages-deb: $(BUILD)/.packages-build
+$(BUILD)/.packages-demo $(BUILD)/.packages-check $(BUILD)/.packages-torture $(BUILD)/.packages-bench $(BUILD)/.packages-deb: $(BUILD)/.packages-build
 
 $(BUILD)/build.ninja: | $(BUILD)/.packages-build
 	@$(MESON) setup $(MESON_OPTIONS) $(BUILD) >/dev/null || { $(MESON) setup $(MESON_OPTIONS) $(BUILD); exit 1; }

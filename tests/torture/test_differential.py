@@ -1,7 +1,8 @@
 """Real programs do the same with probes everywhere as without: their output is compared byte for byte.
 
 Every function of the program, and in a second run every instruction of some of its functions, chosen at random: the
-seed is printed, DIFFERENTIAL_SEED=N repeats it. A probe that is refused is left out, and there may be few of them.
+seed is printed, DIFFERENTIAL_SEED=N repeats it; DYNTRACE_TORTURE multiplies the number of functions. A probe that is
+refused is left out, and there may be few of them.
 """
 import os
 import random
@@ -61,7 +62,8 @@ WORK = {
     "xmllint": (["--format", "-"], "<a>" + "".join(f"<b c='{i}'>t{i}</b>" for i in range(60)) + "</a>"),
 }
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FUNCTIONS = int(os.environ.get("DIFFERENTIAL_FUNCTIONS", "200"))
+FACTOR = float(os.environ.get("DYNTRACE_TORTURE", "1"))
+FUNCTIONS = int(os.environ.get("DIFFERENTIAL_FUNCTIONS") or max(200 * FACTOR, 10))
 SEED = int(os.environ.get("DIFFERENTIAL_SEED", random.randrange(10**6)))
 
 

@@ -1,0 +1,21 @@
+;;; -*- lexical-binding: t -*-  Lists, buffers, patterns, errors, collections: one line per round.
+(defun busy-fib (n) (if (< n 2) n (+ (busy-fib (- n 1)) (busy-fib (- n 2)))))
+(defun busy-endless (n) (1+ (busy-endless (1+ n))))
+(defun busy-caught (n)
+  (condition-case e
+      (pcase (% n 3) (0 (/ n (- n n))) (1 (error "No %d" n)) (_ (busy-endless 0)))
+    (error (length (format "%S" (car e))))))
+(defun busy-round ()
+  (let ((table (make-hash-table :test 'equal)) (sum 0))
+    (dotimes (i 2000) (push i (gethash (format "k%d" (% (* i 31) 401)) table)))
+    (maphash (lambda (k v) (setq sum (+ sum (* (length k) (apply #'+ v))))) table)
+    (dotimes (i 12) (setq sum (+ sum (busy-caught i))))
+    (garbage-collect)
+    (with-temp-buffer
+      (dotimes (i 500) (insert (number-to-string i) ","))
+      (goto-char (point-min))
+      (while (re-search-forward "[13579]+" nil t) (replace-match "x"))
+      (princ (format "%d %d %s %d\n" sum (point-max) (md5 (current-buffer)) (busy-fib 14))))))
+(let ((count (string-to-number (car command-line-args-left))))
+  (setq command-line-args-left nil)
+  (while (and (> count 0) (not (file-exists-p "stop"))) (busy-round) (setq count (1- count))))
