@@ -78,3 +78,30 @@ def test_a_result_that_clang_drops(dyntrace, scratch):
     assert [event.fields["ret"] for event in trace.named("g_exit")] == [event.fields["a"] + 7 for event in trace.named("g_entry")] == [8]
     text = subprocess.run(["babeltrace2", output], check=True, capture_output=True, text=True).stdout
     assert text.count('ret = ( "<optimised out>" : container = 0 )') == 2
+
+
+DEEP = """
+pub enum A { X(u64), Y(u32, u8), Z }
+pub enum B { X(A), Y(A, A), Z(A, u64) }
+pub enum C { X(B), Y(B, B), Z(B, u64) }
+pub enum D { X(C), Y(C, C), Z(C, u64) }
+#[inline(never)]
+pub fn deep(n: u64) -> D { D::Z(C::Z(B::Z(A::X(n), 2), 3), 4) }
+#[inline(never)]
+pub fn shallow(n: u64) -> u64 { n + 1 }
+fn main() { if let D::Z(_, n) = deep(std::env::args().count() as u64) { println!("{}", shallow(n)); } }
+"""
+
+
+@pytest.mark.skipif(not shutil.which("rustc"), reason="no Rust compiler")
+def test_values_that_are_too_many_for_an_event(dyntrace, scratch):
+    """The deepest levels are left out, and the rest is recorded; such a function doesn't keep a glob from its others."""
+    path = os.path.join(scratch, "deep")
+    with open(path + ".rs", "w") as file:
+        file.write(DEEP)
+    subprocess.run(["rustc", "-g", "-A", "warnings", "-o", path, path + ".rs"], check=True, capture_output=True)
+    _, trace = dyntrace.trace("-e", "--function", "deep::*", "--", path)
+    [result] = trace.named("deep::deep_exit")
+    assert result.fields["ret"]["Z"]["__1"] == 4 and result.fields["ret"]["Z"]["__0"]["Z"]["__1"] == 3
+    assert result.fields["ret"]["Z"]["__0"]["Z"]["__0"] == 0  # <not recorded>
+    assert [event.fields["ret"] for event in trace.named("deep::shallow_exit")] == [5]

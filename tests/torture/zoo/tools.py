@@ -30,6 +30,7 @@ def inside(compiler, name):
 
 
 COMPILE_C = [["gcc", "-E", "-o", "text.i", "{tree}/tests/programs/churn.c"]]
+COMPILE_CLANG = [["clang", "-E", "-o", "text.i", "{tree}/tests/programs/churn.c"]]
 COMPILE_CC = [["g++", "-E", "-o", "text.ii", HERE + "/compiled/busy.cc"]]
 OBJECT = [["g++", "-O1", "-c", "-o", "busy.o", HERE + "/compiled/busy.cc"], ["gcc", "-O1", "-c", "-o", "one.o", HERE + "/compiled/one.c"]]
 ONE = ["-o", "made", "one.o", "-e", "main", "--unresolved-symbols=ignore-all", "-Map=map"]
@@ -37,7 +38,7 @@ ONE = ["-o", "made", "one.o", "-e", "main", "--unresolved-symbols=ignore-all", "
 TOOLS = {
     "cc1": Tool([inside("gcc", "cc1"), "-quiet", "-O2", "-g", "text.i", "-o", "made.s"], None, ["made.s"], COMPILE_C),
     "cc1plus": Tool([inside("g++", "cc1plus"), "-quiet", "-O2", "text.ii", "-o", "made.s"], None, ["made.s"], COMPILE_CC),
-    "clang": Tool(["clang", "-cc1", "-triple", "x86_64-linux-gnu", "-S", "-O2", "-o", "made.s", "text.i"], None, ["made.s"], COMPILE_C,
+    "clang": Tool(["clang", "-cc1", "-triple", "x86_64-linux-gnu", "-S", "-O2", "-o", "made.s", "text.i"], None, ["made.s"], COMPILE_CLANG,
                   ["_ZN5clang4Sema*@libclang-cpp.so.14", "_ZN4llvm9Inst*@libLLVM-14.so.1"]),
     "as": Tool(["as", "-o", "made.o", "made.s"], None, ["made.o"], [*COMPILE_C, ["gcc", "-S", "-O2", "-o", "made.s", "text.i"]]),
     "ld.bfd": Tool(["ld.bfd", *ONE], None, ["made", "map"], OBJECT, ["*@libbfd-2.40-system.so"]),
@@ -55,7 +56,7 @@ TOOLS = {
     "git": Tool(["git", "-C", "{dir}/repo", "--no-pager", "log", "--stat", "--format=%T %s"], None, (),
                 [["sh", "-c", "git init -q repo; cd repo; for n in 1 2 3 4 5; do seq $n 100 > a; git add a; "
                   "git -c user.name=a -c user.email=a@b commit -qm $n; done"]]),
-    "git-gc": Tool(["git", "-C", "{dir}/repo", "-c", "pack.threads=1", "fsck", "--full", "--strict"], None, (),
+    "git-pack": Tool(["git", "-C", "{dir}/repo", "cat-file", "--batch-check", "--batch-all-objects"], None, (),
                    [["sh", "-c", "git init -q repo; cd repo; for n in 1 2 3 4 5; do seq $n 1000 > a; git add a; "
                      "git -c user.name=a -c user.email=a@b commit -qm $n; done; git gc -q"]]),
     "rsync": Tool(["rsync", "-a", "--delete", "--itemize-changes", HERE + "/", "{dir}/copy/"]),
@@ -65,7 +66,7 @@ TOOLS = {
     "zstd": Tool(["zstd", "-T2", "-9", "-qc", "-"], "text"),
     "busybox": Tool(["busybox", "sh", "-c", "for i in 1 2 3; do echo $i; done | sort -r | md5sum; seq 1 2000 | gzip -c | gunzip -c | tail -n 2"]),
     "sqlite3": Tool(["sqlite3", ":memory:"], SQL),
-    "z3": Tool(["z3", "-in"], SMT, (), (), ["_ZN3smt*@libz3.so.4"]),
+    "z3": Tool(["z3", "-in"], SMT, (), (), ["_ZN3smt7context*@libz3.so.4"]),
     "openssl": Tool(["openssl", "dgst", "-sha3-512", HERE + "/tools.py"], None, (), (), ["*@libcrypto.so.3"]),
     "vim": Tool(["vim", "-Nu", "NONE", "-i", "NONE", "-n", "-es", "-S", HERE + "/scripts/busy.vim", "made.txt"], None, ["made.txt"]),
     "shellcheck": Tool(["shellcheck", "-f", "json", "{tree}/demo/run"]),

@@ -222,6 +222,7 @@ static struct error *describe_all(struct describe *d, uint32_t string_max)
 	struct error *error = NULL;
 
 	shape_init(&d->shape, d->debug, string_max);
+	d->shape.depth_max = SHAPE_DEPTH_MAX >> d->flatter;
 	if (!tracepoint_has_values(tracepoint))
 		;
 	else if (tracepoint->probe.place.marker)
@@ -240,22 +241,29 @@ static struct error *describe_all(struct describe *d, uint32_t string_max)
 	return error ? error : finish(d);
 }
 
-/* Describes with shorter and shorter strings until the event fits. */
+/* Describes with shorter and shorter strings, then with fewer and fewer levels of structs, until
+ * the event fits. */
 static struct error *describe_short(struct describe *d,
 				    struct error *(*describe)(struct describe *, uint32_t),
 				    uint32_t string_max)
 {
-	struct error *error = NULL;
-	bool again;
+	d->flatter = 0;
+	for (;;) {
+		struct error *error = describe(d, string_max);
+		bool has_too_many = d->shape.has_too_many, is_too_long = d->shape.is_too_long;
+		bool is_flat = !d->shape.depth_max;
 
-	do {
-		error_free(error);
-		error = describe(d, string_max);
-		again = error && d->shape.is_too_long && string_max > STRING_MAX_LEAST;
 		shape_free(&d->shape);
-		string_max /= 2;
-	} while (again);
-	return error;
+		if (!error || (!has_too_many && !is_too_long))
+			return error;
+		if (is_too_long && string_max > STRING_MAX_LEAST)
+			string_max /= 2;
+		else if (!is_flat)
+			d->flatter++;
+		else
+			return error;
+		error_free(error);
+	}
 }
 
 struct error *describe_tracepoint(struct session *session, struct tracepoint *tracepoint)

@@ -25,6 +25,7 @@ struct describe {
 	Dwarf_Die inlined_die;
 	uint64_t address; /* in the file */
 	struct shape shape;
+	unsigned flatter; /* halvings of the levels of structs, so that the event fits */
 	struct tramp_event *exit; /* the exit that is being described; NULL: the entry is */
 };
 

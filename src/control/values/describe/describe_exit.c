@@ -275,6 +275,7 @@ static struct error *describe_in_order(struct describe *d, uint32_t string_max, 
 	struct error *error;
 
 	shape_init(&d->shape, d->debug, string_max);
+	d->shape.depth_max = SHAPE_DEPTH_MAX >> d->flatter;
 	if (duration_first)
 		add_duration(d);
 	add_result(d);

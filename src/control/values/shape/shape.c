@@ -11,7 +11,6 @@
 #include "shared/layout.h"
 #include "shape_fields.h"
 
-#define DEPTH_MAX 8 /* structs in structs */
 #define STORES_MAX 64
 #define LABELS_MAX 4096
 #define STEPS_MAX 1024
@@ -19,7 +18,9 @@
 
 void shape_init(struct shape *shape, struct debug *debug, uint32_t string_max)
 {
-	*shape = (struct shape){ .debug = debug, .string_max = string_max };
+	*shape = (struct shape){ .debug = debug,
+				 .string_max = string_max,
+				 .depth_max = SHAPE_DEPTH_MAX };
 }
 
 void shape_free(struct shape *shape)
@@ -303,7 +304,8 @@ static void add_reference(struct shape *shape, const char *name, const struct ty
 	place_behind(place, &behind);
 	if (target.kind == TYPE_STRUCT && shape_text_type(shape, name, &target, &behind)) {
 		shape->is_gathered = true;
-	} else if (target.kind >= TYPE_INT && target.kind <= TYPE_POINTER && depth < DEPTH_MAX) {
+	} else if (target.kind >= TYPE_INT && target.kind <= TYPE_POINTER &&
+		   depth < shape->depth_max) {
 		shape_value(shape, name, &target, &behind, depth + 1);
 		shape->is_gathered = true;
 	} else {
@@ -383,7 +385,7 @@ static void add_struct(struct shape *shape, const char *name, const struct type 
 	}
 	if (shape_text_type(shape, name, &complete, place))
 		return;
-	if (depth >= DEPTH_MAX) {
+	if (depth >= shape->depth_max) {
 		shape_note(shape, name, "<not recorded>");
 		return;
 	}
@@ -403,7 +405,7 @@ static void add_structs(struct shape *shape, const char *name, const struct type
 {
 	size_t index;
 
-	if (depth >= DEPTH_MAX || !element->size) {
+	if (depth >= shape->depth_max || !element->size) {
 		shape_note(shape, name, "<not recorded>");
 		return;
 	}
@@ -435,7 +437,7 @@ static void add_elements(struct shape *shape, const char *name, const struct typ
 	if (element->kind == TYPE_POINTER) /* the address, not its target */
 		shape_number(shape, name, FIELD_HEX, 8, false, place);
 	else
-		shape_value(shape, name, element, place, DEPTH_MAX);
+		shape_value(shape, name, element, place, SHAPE_DEPTH_MAX);
 	if (shape->failed || shape->field_count != before + 1 ||
 	    shape->fields[before].type >= FIELD_STRING)
 		return;

@@ -61,12 +61,15 @@ struct shape {
 	struct value_texts texts; /* patterns of the condition */
 	struct debug *debug; /* completes types that are only declared; may be NULL */
 	uint32_t string_max;
+	unsigned depth_max; /* levels of structs in structs; deeper ones aren't recorded */
 	size_t steps; /* members visited: bounds structs that hold themselves */
 	bool is_gathered;
 	bool failed; /* out of memory, or a program too long */
-	bool is_too_long; /* shape_finish: might fit with shorter strings */
+	bool is_too_long; /* shape_finish: might fit with shorter strings, or fewer levels */
+	bool has_too_many; /* shape_finish: might fit with fewer levels */
 };
 
+#define SHAPE_DEPTH_MAX 8
 void shape_init(struct shape *shape, struct debug *debug, uint32_t string_max);
 void shape_free(struct shape *shape);
 

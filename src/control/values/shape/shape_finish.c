@@ -373,9 +373,14 @@ struct error *shape_finish(struct shape *shape, struct tramp_event *event,
 	vec_free(&b.ops);
 	if (!program)
 		return error_new(ERROR_FAILED, "out of memory, or too many values");
-	if (program->size_max > DT_EVENT_SIZE_MAX || program->op_count > DT_PROGRAM_OPS_MAX) {
+	shape->is_too_long = program->size_max > DT_EVENT_SIZE_MAX;
+	shape->has_too_many = program->op_count > DT_PROGRAM_OPS_MAX;
+	if (shape->has_too_many) {
 		free(program);
-		shape->is_too_long = true;
+		return error_new(ERROR_FAILED, "too many values for one event");
+	}
+	if (shape->is_too_long) {
+		free(program);
 		return error_new(
 			ERROR_FAILED,
 			"event of up to %u bytes is too long: the limit is %u (lower --string-max)",
