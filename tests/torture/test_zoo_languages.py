@@ -139,8 +139,9 @@ class Visitor:
             visit.send_signal(self.chance.choice([signal.SIGINT, signal.SIGTERM]))
             errors = visit.communicate(timeout=120)[1]
             self.stays |= "the agent stays" in errors
-            # 130, 143: it hadn't begun, or was still cleaning up behind a killed one
-            assert visit.returncode in (0, 130, 143, -2, -15) or self.stays, errors
+            # else than 0: it hadn't begun, or was still cleaning up behind a killed one
+            is_limit = "counting tracepoints at once are too many" in errors  # docs/limits.md
+            assert visit.returncode in (0, 130, 143, -2, -15) or self.stays or is_limit, errors
         visit.stderr.close()
 
     def is_placed(self):
