@@ -115,27 +115,6 @@ frontend f
         return "".join(ask(self.socket, f"GET /a?n={n} HTTP/1.0\r\n\r\n", end="never").split("\r\n\r\n", 1)[1] for n in range(30))
 
 
-class Mariadb(Server):
-    def prepare(self):
-        os.mkdir(f"{self.folder}/data")
-        with open(f"{self.folder}/start.sql", "w") as file:
-            file.write("create database test; create database mysql;\n")
-        subprocess.run([*self.base(), "--bootstrap"], stdin=open(f"{self.folder}/start.sql"), capture_output=True, check=True,
-                       cwd=self.folder)
-
-    def base(self):
-        return ["/usr/sbin/mariadbd", "--no-defaults", "--user=root", f"--datadir={self.folder}/data", "--skip-grant-tables",
-                f"--socket={self.socket}", "--skip-networking", "--innodb-buffer-pool-size=8M", "--innodb-log-file-size=4M",
-                f"--pid-file={self.folder}/pid", "--lc-messages-dir=/usr/share/mysql", "--plugin-maturity=unknown"]
-
-    def command(self):
-        return self.base()
-
-    def answer(self):
-        return subprocess.run(["mariadb", "--no-defaults", "-S", self.socket, "test", "-N", "-B", "-e", SQL],
-                              capture_output=True, text=True, check=True, timeout=600).stdout
-
-
 class Postgres(Server):
     def place(self):
         base = "/usr/lib/postgresql"
@@ -157,7 +136,7 @@ class Postgres(Server):
                               capture_output=True, text=True, check=True, timeout=600).stdout
 
 
-SERVERS = {"memcached": Memcached, "redis": Redis, "nginx": Nginx, "haproxy": Haproxy, "mariadb": Mariadb, "postgres": Postgres}
+SERVERS = {"memcached": Memcached, "redis": Redis, "nginx": Nginx, "haproxy": Haproxy, "postgres": Postgres}
 
 
 class Cage:

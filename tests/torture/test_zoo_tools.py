@@ -42,7 +42,7 @@ class Bench:
         if text == "text":
             text = "".join(f"{i} {i * 7919 % 10007} {'xyz'[i % 3] * (i % 50)}\n" for i in range(20000))
         result = subprocess.run([*before, self.program, *self.words(self.tool.command[1:], folder)], cwd=folder, env=env,
-                                input=(text or "").encode(), capture_output=True, timeout=900)
+                                input=(text or "").replace("{dir}", folder).encode(), capture_output=True, timeout=900)
         made = {}
         for name in self.tool.made:
             assert os.path.exists(os.path.join(folder, name)), result.stderr

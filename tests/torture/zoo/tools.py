@@ -15,6 +15,13 @@ insert into t select i, printf('%05d', (i * 7919) % 1000), i / 7.0 from n;
 create index x on t(b); select b, count(*), round(sum(c), 3) from t group by b % 10 order by 1;
 select sum(c), max(b) from t where a < 50; pragma integrity_check;
 """
+# One statement per line, as its bootstrap mode reads them.
+MARIADB = """create database test;
+use test;
+create table t(a int primary key, b varchar(40)) engine=InnoDB;
+insert into t select i, md5(i) from (with recursive n(i) as (select 1 union all select i + 1 from n where i < 300) select i from n) as s;
+select sum(a), max(b), count(*), group_concat(a order by b) from t where b like '%a%' into outfile '{dir}/made.txt';
+"""
 SMT = "(set-option :random-seed 1)" + "".join(f"(declare-const x{i} Int)(assert (and (> x{i} {i}) (< x{i} {i + 9})))" for i in range(12)) + \
     "(assert (distinct " + " ".join(f"x{i}" for i in range(12)) + "))(assert (= (+ " + " ".join(f"x{i}" for i in range(12)) + \
     ") 120))(check-sat)"
@@ -66,6 +73,8 @@ TOOLS = {
     "zstd": Tool(["zstd", "-T2", "-9", "-qc", "-"], "text"),
     "busybox": Tool(["busybox", "sh", "-c", "for i in 1 2 3; do echo $i; done | sort -r | md5sum; seq 1 2000 | gzip -c | gunzip -c | tail -n 2"]),
     "sqlite3": Tool(["sqlite3", ":memory:"], SQL),
+    "mariadb": Tool(["/usr/sbin/mariadbd", "--no-defaults", "--user=root", "--datadir={dir}/data", "--innodb-buffer-pool-size=8M",
+                     "--bootstrap"], MARIADB, ["made.txt"], [["mkdir", "data"]]),
     "z3": Tool(["z3", "-in"], SMT, (), (), ["_ZN3smt7context*@libz3.so.4"]),
     "openssl": Tool(["openssl", "dgst", "-sha3-512", HERE + "/tools.py"], None, (), (), ["*@libcrypto.so.3"]),
     "vim": Tool(["vim", "-Nu", "NONE", "-i", "NONE", "-n", "-es", "-S", HERE + "/scripts/busy.vim", "made.txt"], None, ["made.txt"]),
