@@ -62,9 +62,9 @@
  *
  * (N1) A thread that passes the place where the loader reports a new list of libraries to debuggers
  *      raises dt_pool.modules_asked: the new value is its ticket. With DT_WAIT_MODULES it waits
- *      until modules_answered has reached the ticket, for at most dt_control.modules_ms. After
- *      that, or if the controller is dead, the thread sets modules_expired: no thread waits until
- *      the controller answers and clears it.
+ *      until modules_answered has reached the ticket, for at most dt_control.modules_ms in which
+ *      the controller doesn't use a processor. After that, or if the controller is dead, the thread
+ *      sets modules_expired: no thread waits until the controller answers and clears it.
  */
 #ifndef DYNTRACE_LAYOUT_H
 #define DYNTRACE_LAYOUT_H

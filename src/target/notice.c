@@ -9,6 +9,7 @@
 #include "agent_parts.h"
 
 #define NOTICE_WAIT_NS 50000000u
+#define NOTICE_MOST 30u /* times modules_ms, for a controller that is at work */
 #define R_DEBUG_STATE 24 /* of struct r_debug; 0: the list is consistent */
 
 /* False in a forked child: the controller places nothing there. */
@@ -33,19 +34,43 @@ static bool notice_may_wait(const struct dt_control *control)
 	       !__atomic_load_n(&agent_pool(control)->modules_expired, __ATOMIC_RELAXED);
 }
 
+/* How long the thread waits. All times in ns. */
+struct notice_wait {
+	uint64_t most; /* no longer than until then, */
+	uint64_t end; /* or then, unless the controller works: */
+	uint64_t worked; /* the processor time that it has used */
+};
+
+/* Is the controller dead, or stuck, or at work for too long? */
+static bool notice_is_over(const struct dt_control *control, struct notice_wait *wait)
+{
+	uint64_t now = sys_now_ns(), worked;
+
+	if (!control->controller)
+		return now >= wait->end;
+	if (sys_process_is_dead(control->controller) || now >= wait->most)
+		return true;
+	worked = sys_process_time(control->controller);
+	if (worked != wait->worked) {
+		wait->worked = worked;
+		wait->end = now + control->modules_ms * 1000000ULL;
+	}
+	return now >= wait->end;
+}
+
 void notice_tell(const struct dt_control *control)
 {
 	struct dt_pool *pool = agent_pool(control);
 	uint32_t ticket = __atomic_add_fetch(&pool->modules_asked, 1, __ATOMIC_SEQ_CST);
-	uint64_t end = sys_now_ns() + control->modules_ms * 1000000ULL;
+	uint64_t now = sys_now_ns(), patience = control->modules_ms * 1000000ULL;
+	struct notice_wait wait = { now + NOTICE_MOST * patience, now + patience, 0 };
 
 	sys_futex_wake(&pool->modules_asked);
 	chunk_wake(control);
 	while (notice_may_wait(control) && !notice_is_answered(pool, ticket)) {
 		uint32_t answered = __atomic_load_n(&pool->modules_answered, __ATOMIC_SEQ_CST);
 
-		if (sys_now_ns() >= end ||
-		    (control->controller && sys_process_is_dead(control->controller))) {
+		if (notice_is_over(control, &wait)) {
 			__atomic_store_n(&pool->modules_expired, 1, __ATOMIC_RELAXED);
 			return;
 		}

@@ -6,12 +6,16 @@ import shutil
 import signal
 import subprocess
 import sysconfig
+import time
 
 import pytest
 
 from harness import Trace, until
 
 OWN = [100, 101, 102]  # the arguments of the calls that the plugin's constructor makes; its destructor's is 900
+
+
+SLOW_STEPS = 8
 
 
 @pytest.fixture
@@ -231,6 +235,34 @@ def test_stopped_dyntrace_costs_one_wait(dyntrace, program, plugin):
     tracing.process.send_signal(signal.SIGCONT)
     assert "took more than 2 s" in end(tracing)
     assert len(target.finish().splitlines()) == 300
+
+
+def processor_time(pid):
+    with open(f"/proc/{pid}/schedstat") as file:
+        return int(file.read().split()[0])
+
+
+def test_slow_dyntrace_is_waited_for(dyntrace, program, scratch):
+    """A dyntrace that hardly gets a processor, as on a busy machine, takes longer than two seconds to place many tracepoints."""
+    plugin = os.path.join(scratch, "plugin.so")
+    subprocess.run(["gcc", "-O1", "-g", "-shared", "-fPIC", "-o", plugin, os.path.join(os.path.dirname(__file__), "../programs/plugin.c"),
+                    "-Wl,--no-as-needed", "/usr/lib/x86_64-linux-gnu/libcrypto.so.3"], check=True)
+    target = program("plugins", "--rounds", 1, "--calls", 3, plugin).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "plugin_step@plugin.so", "--probe", "*@libcrypto.so.3", "--wait")
+    tracing.process.send_signal(signal.SIGSTOP)
+    target.go()
+    for _ in range(SLOW_STEPS):
+        before = processor_time(tracing.process.pid)
+        tracing.process.send_signal(signal.SIGCONT)
+        while processor_time(tracing.process.pid) == before and tracing.process.poll() is None:
+            pass
+        tracing.process.send_signal(signal.SIGSTOP)
+        time.sleep(0.4)
+    tracing.process.send_signal(signal.SIGCONT)
+    target.wait_ready()
+    trace = tracing.stop()
+    assert [event.fields["n"] for event in trace.named("plugin_step_entry")] == arguments(3)
+    assert len(target.finish().splitlines()) == 1
 
 
 def test_filtered_target_makes_no_system_call(dyntrace, program, plugin):

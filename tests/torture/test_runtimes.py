@@ -65,3 +65,14 @@ def test_java(dyntrace, processes, scratch):
         tracing.stop()
     assert target.wait() == 0
     assert target.stdout.read() == "done\n"
+
+
+@pytest.mark.limit(300)
+@pytest.mark.skipif(not shutil.which("java"), reason="no java")
+def test_java_from_its_library_on(dyntrace, scratch):
+    """Placing takes seconds, during which the thread that loads the library waits."""
+    source = write(scratch, "Busy.java", JAVA, 1)
+    result = dyntrace("trace", "--wait", "--function", "*@libjvm.so", "--tracer", "count", "--", "java", "-Xmx200m", source, seconds=250)
+    assert result.stdout == "done\n"
+    assert "went on" not in result.stderr and "not placed: *" not in result.stderr
+    assert any(line.startswith("JNI_CreateJavaVM ") or line.startswith("(and ") for line in result.stderr.splitlines())
