@@ -125,6 +125,8 @@ void patch_link(struct patch_site *sites, size_t count);
 
 /* Does the process's text hold our jump at the site? False if the text can't be read. */
 bool patch_holds(struct proc *proc, const struct patch_site *site);
+/* The same; true if the text is mapped and can't be read (H32). */
+bool patch_may_hold(struct proc *proc, const struct maps *maps, const struct patch_site *site);
 
 struct patch_range {
 	taddr start, end;

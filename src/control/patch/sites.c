@@ -112,10 +112,16 @@ void patch_link(struct patch_site *sites, size_t count)
 	}
 }
 
-bool patch_holds(struct proc *proc, const struct patch_site *site)
+bool patch_may_hold(struct proc *proc, const struct maps *maps, const struct patch_site *site)
 {
 	uint8_t now[DT_SITE_BYTES];
 	_cleanup_error_ struct error *error = mem_read(proc, site->address, now, site->length);
 
-	return !error && memcmp(now, site->patched, site->length) == 0;
+	return error ? maps && maps_find(maps, site->address) :
+		       memcmp(now, site->patched, site->length) == 0;
+}
+
+bool patch_holds(struct proc *proc, const struct patch_site *site)
+{
+	return patch_may_hold(proc, NULL, site);
 }

@@ -225,15 +225,15 @@ static bool serves_children(const struct session *session, const struct site *si
 
 /* Copies the sites that the process's text holds, sorted. One place may be garbage several times,
  * and is copied once. `all`: also sites that serve the process. */
-static size_t list_held(const struct session *session, struct proc *proc, bool all,
-			struct patch_site *copies)
+static size_t list_held(const struct session *session, struct proc *proc, const struct maps *maps,
+			bool all, struct patch_site *copies)
 {
 	size_t count = 0, kept = 0;
 
 	for (size_t i = 0; i < session->garbage.count; i++) {
 		struct site *site = session->garbage.items[i];
 
-		if (!patch_holds(proc, &site->patch))
+		if (!patch_may_hold(proc, maps, &site->patch))
 			continue;
 		site->in_child |= !all && serves_children(session, site);
 		if (!all && site->in_child)
@@ -257,13 +257,18 @@ struct error *garbage_restore(struct session *session, struct proc *proc, bool a
 	_cleanup_free_ struct patch_site *copies =
 		calloc(session->garbage.count + 1, sizeof(*copies));
 	_cleanup_free_ struct patch_site **list = calloc(session->garbage.count + 1, sizeof(*list));
+	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct patch_stats stats;
-	struct error *error = NULL;
 
 	*ret_idle = true;
+	if (!session->garbage.count)
+		return NULL;
 	if (!copies || !list)
 		return error_new(ERROR_FAILED, "out of memory");
-	size_t count = list_held(session, proc, all, copies);
+	struct error *error = maps_read(proc, &maps);
+	if (error)
+		return error;
+	size_t count = list_held(session, proc, &maps, all, copies);
 	for (size_t i = 0; i < count; i++)
 		list[i] = &copies[i];
 	if (count)

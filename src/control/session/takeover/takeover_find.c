@@ -135,27 +135,38 @@ static bool control_is_sound(const struct agent *agent, const struct maps *maps)
 	       pool_fits(control->pool_size, control->small_count, control->big_count);
 }
 
-/* Reads the bytes at the site, if they are the controller's. Otherwise the process has unloaded the
- * library, and nothing is to be restored. */
-static bool holds_patch(struct proc *proc, const struct dt_site *site, uint8_t bytes[DT_SITE_BYTES])
+/* Reads the bytes at the site. *ret_holds: they are the controller's. Otherwise the process has
+ * unloaded the library, and nothing is to be restored. Fails if there are bytes that can't be read:
+ * they may be ours (H32). */
+static struct error *holds_patch(struct proc *proc, const struct maps *maps,
+				 const struct dt_site *site, uint8_t bytes[DT_SITE_BYTES],
+				 bool *ret_holds)
 {
+	*ret_holds = false;
 	if (!site->length || site->length > DT_SITE_BYTES)
-		return false;
-	_cleanup_error_ struct error *error =
-		mem_read(proc, taddr_of(site->address), bytes, site->length);
-	return !error && dt_site_check(bytes, site->length) == site->check;
+		return NULL;
+	struct error *error = mem_read(proc, taddr_of(site->address), bytes, site->length);
+	if (error && maps_find(maps, taddr_of(site->address)))
+		return error;
+	*ret_holds = !error && dt_site_check(bytes, site->length) == site->check;
+	error_free(error);
+	return NULL;
 }
 
-static bool any_site_is_there(const struct agent *agent)
+static struct error *is_any_site_there(const struct agent *agent, const struct maps *maps,
+				       bool *ret_any)
 {
 	const struct dt_control *control = agent->control;
 	uint8_t bytes[DT_SITE_BYTES];
+	struct error *error = NULL;
 
+	*ret_any = false;
 	for (uint32_t i = 0; i < control->site_count && i < DT_SITES_MAX; i++) {
-		if (holds_patch(agent->proc, &control->sites[i], bytes))
-			return true;
+		error = holds_patch(agent->proc, maps, &control->sites[i], bytes, ret_any);
+		if (error || *ret_any)
+			break;
 	}
-	return false;
+	return error;
 }
 
 static struct error *read_control(struct agent *agent, const struct maps *maps)
@@ -172,7 +183,12 @@ static struct error *read_control(struct agent *agent, const struct maps *maps)
 			ERROR_REFUSED,
 			"process %d has the agent of another version of dyntrace (use that one)",
 			agent->proc->pid);
-	if (!find_pool(maps, control) && !any_site_is_there(agent)) {
+	bool any = true;
+	if (!find_pool(maps, control))
+		error = is_any_site_there(agent, maps, &any);
+	if (error)
+		return error;
+	if (!any) {
 		control->magic = 0; /* half removed: the probes are removed first */
 		return NULL;
 	}
@@ -339,8 +355,11 @@ static struct error *find_site(struct session *session, const struct maps *maps,
 		.state = PATCH_PLACED,
 	};
 
-	if (!holds_patch(session->proc, site, found.patched) || !cover(covered, site))
-		return NULL;
+	bool holds;
+	struct error *error = holds_patch(session->proc, maps, site, found.patched, &holds);
+
+	if (error || !holds || !cover(covered, site))
+		return error;
 	if (!read_original(session->proc, maps, site, found.original))
 		return error_new(ERROR_REFUSED,
 				 "process %d: can't read the original bytes at 0x%llx from their "
