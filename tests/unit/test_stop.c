@@ -80,6 +80,66 @@ __attribute__((no_sanitize("address"))) long syscall(long number, ...)
 	return result;
 }
 
+/* ---- signals that come first ----------------------------------------------------------------- */
+
+static int signal_after_seize; /* 0: none */
+
+static void wait_for_state(pid_t tid, char state)
+{
+	while (target_state(tid) != state)
+		usleep(1000);
+}
+
+/* In front of the libc's: a signal comes between the seizure of a thread and the request to stop,
+ * and is reported first. */
+long ptrace(enum __ptrace_request request, ...)
+{
+	va_list list;
+	long word = 0;
+
+	va_start(list, request);
+	pid_t tid = va_arg(list, pid_t);
+	void *address = va_arg(list, void *), *data = va_arg(list, void *);
+	va_end(list);
+	bool peeks = request == PTRACE_PEEKTEXT || request == PTRACE_PEEKDATA ||
+		     request == PTRACE_PEEKUSER;
+	long result = syscall(SYS_ptrace, (long)request, (long)tid, address,
+			      peeks ? (void *)&word : data);
+	if (request == PTRACE_SEIZE && !result && signal_after_seize) {
+		syscall(SYS_tgkill, (long)tid, (long)tid, (long)signal_after_seize);
+		signal_after_seize = 0;
+		wait_for_state(tid, 't');
+	}
+	return peeks && !result ? word : result;
+}
+
+/* S1: a thread that reports a signal isn't stopped yet. The signal is delivered, and ends the
+ * program. */
+static void test_signal_comes_first(void **state)
+{
+	struct target target = target_start("steady", "--threads", "1", NULL);
+	struct stop *stop = NULL;
+	siginfo_t info = { 0 };
+	char text[256];
+
+	target_ready(&target);
+	target_go(&target);
+	struct proc *proc = NULL;
+	no_error(proc_open(target.pid, &proc));
+	signal_after_seize = SIGUSR1;
+	no_error(stop_all(proc, TIMEOUT_MS, &stop));
+	assert_int_equal(signal_after_seize, 0);
+	stop_release(stop, NULL);
+	for (int i = 0; i < TIMEOUT_MS && !info.si_pid; i++) {
+		usleep(1000);
+		waitid(P_PID, (id_t)target.pid, &info, WEXITED | WNOHANG | WNOWAIT);
+	}
+	assert_int_equal(info.si_pid, target.pid);
+	assert_int_equal(info.si_code, CLD_EXITED); /* by itself: its handler saw the signal */
+	target_finish(&target, text, sizeof(text));
+	proc_close(proc);
+}
+
 /* S4: threads that lists leave out are held all the same. */
 static void test_cut_lists(void **state)
 {
@@ -821,6 +881,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cut_lists),
+		cmocka_unit_test(test_signal_comes_first),
 		cmocka_unit_test(test_calls_go_on),
 		cmocka_unit_test(test_calls_go_on_after_failed_stops),
 		cmocka_unit_test(test_calls_go_on_with_remote_calls),
