@@ -33,7 +33,6 @@
 #define SA_RESETHAND 0x80000000u
 #define SIGNAL_TRAP 5
 #define CODE_BREAKPOINT 1 /* TRAP_BRKPT */
-#define CODE_STEP 2 /* TRAP_TRACE */
 #define FLAGS_OF 0x800u
 #define FLAGS_AH 0xd5u /* that lahf loads */
 #define KEPT_EXIT 0x30u /* dt_frame_kept of a trampoline that also saves rsi */
@@ -165,13 +164,6 @@ static bool is_fault(const struct handler_info *info)
 	return info->code > 0;
 }
 
-bool front_is_own_step(uint64_t agent, const struct handler_info *info,
-		       const struct handler_context *context)
-{
-	return info->signal == SIGNAL_TRAP && info->code == CODE_STEP &&
-	       context->rip - agent < DT_AGENT_SIZE;
-}
-
 void front_show(const struct dt_control *control, struct handler_info *info,
 		struct handler_context *context)
 {
@@ -217,7 +209,7 @@ uint64_t front_handle(uint64_t agent, uint32_t signal, struct handler_info *info
 	struct dt_fronts *fronts = fronts_of(control);
 	uint32_t index = find_signal(signal);
 
-	if (index >= DT_FRONTS || !fronts || front_is_own_step(agent, info, context))
+	if (index >= DT_FRONTS || !fronts)
 		return 0;
 	front_show(control, info, context);
 	if (fronts->actions[index].handler > 1)

@@ -10,11 +10,6 @@
 void front_show(const struct dt_control *control, struct handler_info *info,
 		struct handler_context *context);
 
-/* Is it a step of a program that steps itself, inside the agent? The program isn't told: a handler
- * that sets the trap flag again would do so while signals are blocked. */
-bool front_is_own_step(uint64_t agent, const struct handler_info *info,
-		       const struct handler_context *context);
-
 /* rt_sigaction with those arguments: true if it was for a signal of dt_front, and is done. */
 bool front_guard_action(const struct dt_control *control, const uint64_t args[4],
 			uint64_t *ret_result);

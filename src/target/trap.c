@@ -186,8 +186,6 @@ uint64_t trap_handle(uint64_t agent, uint32_t signal, struct handler_info *info,
 	const struct dt_control *control = (const struct dt_control *)(agent - DT_AGENT_OFFSET);
 	uint64_t to = info->code == HANDLER_BY_KERNEL ? find_trap(control, context->rip - 1) : 0;
 
-	if (front_is_own_step(agent, info, context))
-		return 0;
 	if (!to) {
 		front_show(control, info, context);
 		return handler_chain(&traps_of(control)->action, signal, info, context);

@@ -93,15 +93,6 @@ def test_every_step(dyntrace, compiled, kind, how):
     assert run_both(dyntrace, path, words, "step", "3").stdout == "broken 0 of many\n"
 
 
-@pytest.mark.parametrize("words", [["-e"], ["-e", "-t", "regs"], ["--tracer", "count", "-e"]])
-def test_steps_through_the_agent(dyntrace, compiled, words):
-    """H10: a program that steps itself comes to the agent's slow path, which blocks signals: at a thread's first hit, when a chunk is
-    full, and for values that the agent gathers."""
-    functions = [word for name in STEPPED for word in ("--function", name)]
-    few = [] if "count" in words else ["--buffer-size", "1M"]
-    assert run_both(dyntrace, compiled("gcc-O2"), [*words, *few, *functions], "coldstep", "4").stdout == "broken 0 of many\n"
-
-
 @pytest.mark.parametrize("words", [["--tracer", "count", "-e"], ["-e", "-t", "regs"], ["--filter", "n > 3"]])
 def test_samples_of_other_code(dyntrace, compiled, words):
     """The same for counted hits, values gathered by the agent, and filters."""

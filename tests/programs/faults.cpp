@@ -6,7 +6,7 @@
  *				exception is caught there or in a caller
  *	faults sample N		N times a handler that looks at its frames with backtrace(): they must go up to main
  *	faults step N		between two lines (or the end) of standard input, N rounds with the trap flag set: the same handler at every
- *				instruction, in tail calls too; "coldstep": the first rounds, too
+ *				instruction, in tail calls too
  *	faults cancel N		N threads that are cancelled asynchronously while they compute; destructors are counted
  */
 #include <csignal>
@@ -179,13 +179,13 @@ static void on_step(int, siginfo_t *, void *context)
 	*flags = stepping ? *flags | 0x100 : *flags & ~0x100;
 }
 
-static int step(long count, long before)
+static int step(long count)
 {
 	struct sigaction action = {};
 
 	fputs("ready\n", stderr);
 	getchar();
-	for (long i = 0; i < before; i++)
+	for (long i = 0; i < 200; i++)
 		sink = sink + step_round(i);
 	action.sa_sigaction = on_step;
 	action.sa_flags = SA_SIGINFO;
@@ -274,9 +274,7 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "sample"))
 		return sample(atol(argv[2]));
 	if (!strcmp(argv[1], "step"))
-		return step(atol(argv[2]), 200);
-	if (!strcmp(argv[1], "coldstep"))
-		return step(atol(argv[2]), 0);
+		return step(atol(argv[2]));
 	if (!strcmp(argv[1], "throw"))
 		return throw_all(atoi(argv[2]));
 	if (!strcmp(argv[1], "cancel"))

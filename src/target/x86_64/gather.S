@@ -31,10 +31,10 @@ dt_gather:
 	movq	%rdi, %r12			/* registers */
 	movq	%rsi, %r13			/* program */
 	movq	%rsp, %r14
-	testl	$(FLAG_AC | FLAG_TF), 32(%rsp)
-	jz	.Lclear
-	clear_checks
-.Lclear:
+	testl	$FLAG_AC, 32(%rsp)
+	jz	.Laligned
+	clear_alignment_check
+.Laligned:
 	unless_filtered	%r8, .Llose
 	block_signals .Llose
 	movl	$SLOW_STACK_TRIES, %r9d

@@ -9,20 +9,17 @@
 #include "sys.h"
 
 #define FLAG_AC 0x40000
-#define FLAG_TF 0x100
 
 	.section .rodata
 	.balign 8
 every_signal:
 	.quad -1
 
-/* Turn the target's alignment check off (H2): compiled code is not made for it. And its trap flag:
- * a step while signals are blocked kills (H10). front_is_own_step keeps a handler from setting it
- * again. */
-	.macro	clear_checks
+/* Turn the target's alignment check off (H2): compiled code is not made for it. */
+	.macro	clear_alignment_check
 	pushfq
 	.cfi_adjust_cfa_offset 8
-	andq	$~(FLAG_AC | FLAG_TF), (%rsp)
+	andq	$~FLAG_AC, (%rsp)
 	popfq
 	.cfi_adjust_cfa_offset -8
 	.endm

@@ -5,7 +5,7 @@
  * dt_slow puts little there:
  *
  *	  +96	return address into the trampoline
- *	  +88	flags of the target (direction, alignment check and trap flag count)
+ *	  +88	flags of the target (direction and alignment check count)
  *	  +80..	rsi rdi r8 r9 r10 r11 rbp
  *	  +24	event id, or another argument (layout.h)
  *	  +16	event size
@@ -47,8 +47,8 @@ dt_slow:
 	/* A stack overflow happens here and not in C code, where registers would be lost (front.c). */
 	testb	$0, -SLOW_TOUCHED(%rsp)
 .Ltouched:
-	testl	$(FLAG_AC | FLAG_TF), FRAME_FLAGS(%rsp)
-	jnz	.Lclear_checks
+	testl	$FLAG_AC, FRAME_FLAGS(%rsp)
+	jnz	.Lclear_alignment_check
 .Lclear:
 	movq	%rbx, %rdi
 	movq	FRAME_ID(%rsp), %rsi
@@ -68,7 +68,7 @@ dt_slow:
 	.cfi_adjust_cfa_offset -8
 	.endr
 	.cfi_restore %rbp
-	testl	$(FLAG_DF | FLAG_AC | FLAG_TF), (%rsp)
+	testl	$(FLAG_DF | FLAG_AC), (%rsp)
 	jnz	.Lrestore_flags
 	addq	$8, %rsp
 	.cfi_adjust_cfa_offset -8
@@ -80,8 +80,8 @@ dt_slow:
 	ret
 	.cfi_restore_state
 
-.Lclear_checks:
-	clear_checks
+.Lclear_alignment_check:
+	clear_alignment_check
 	jmp	.Lclear
 
 .Llong_way:
