@@ -294,13 +294,18 @@ static void on_end(int number)
 	is_over = 1;
 }
 
-/* Gives SIGTRAP its default action again and again, and calls lone(); until SIGUSR2 comes. */
+/* Gives SIGTRAP its default action again and again, and calls lone(); until SIGUSR2 comes. In
+ * between the thread is elsewhere for longer than it takes to stop it: traps can be placed then. */
 static int resetting(void)
 {
 	signal(SIGUSR2, on_end);
 	while (!is_over) {
-		signal(SIGTRAP, SIG_DFL);
-		lone();
+		for (int i = 0; i < 50; i++) {
+			signal(SIGTRAP, SIG_DFL);
+			lone();
+		}
+		for (volatile int i = 0; i < 200000; i++)
+			;
 	}
 	return 0;
 }

@@ -527,14 +527,14 @@ static struct error *locate_prefixed(struct search *search, struct error *unknow
 	const struct location *typed = search->location;
 	struct location plain = { .text = typed->text,
 				  .symbol = typed->symbol,
-				  .module = typed->provider,
-				  .is_glob = strpbrk(typed->symbol, "*?[") != NULL };
+				  .module = typed->provider };
 	struct error *error;
 
 	if (!typed->provider || typed->module || !search->want_function ||
 	    error_kind(unknown) != ERROR_FAILED ||
 	    !modules_named(search->proc, search->modules, typed->provider))
 		return unknown;
+	plain.is_glob = strpbrk(typed->symbol, "*?[") != NULL; /* whoever has a provider has one */
 	error_free(unknown);
 	search->location = &plain;
 	error = locate_in_named(search);

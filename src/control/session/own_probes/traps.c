@@ -397,6 +397,12 @@ static bool is_passing(struct stop *stop, size_t index, const struct patch_range
 	       !stop_thread_rewound(stop, index);
 }
 
+/* A thread that waits for us inside the agent (N1) has passed no guard: guards don't wait. */
+static bool sleeps(struct stop *stop, size_t index)
+{
+	return stop_thread_restarts(stop, index) || stop_thread_rewound(stop, index);
+}
+
 /* A guard that a thread passed before the first trap lets SIGTRAP be blocked, and its action be
  * changed: no trap is placed until that system call is over. */
 static struct error *check_passing(const struct session *session, struct stop *stop)
@@ -417,7 +423,8 @@ static struct error *check_passing(const struct session *session, struct stop *s
 	*inside = (struct patch_range){ agent->agent_at,
 					taddr_add(agent->agent_at, DT_AGENT_SIZE) };
 	for (size_t j = 0; j < stop_thread_count(stop); j++)
-		found |= taddr_within(stop_thread_rip(stop, j), inside->start, inside->end);
+		found |= taddr_within(stop_thread_rip(stop, j), inside->start, inside->end) &&
+			 !sleeps(stop, j);
 	struct error *error = NULL;
 	if (!found)
 		error = patch_find_frames(session->proc, stop, ranges, guards->count + 1, &found);
