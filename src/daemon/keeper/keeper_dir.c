@@ -13,7 +13,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/ready.h"
 #include "keeper_messages.h"
 
 #define KEEPER_MS 10000
@@ -78,9 +78,8 @@ static int receive(struct line *line, int timeout, struct keeper_answer *answer,
 				 .msg_iovlen = 1,
 				 .msg_control = control,
 				 .msg_controllen = sizeof(control) };
-	struct pollfd ready = { .fd = line->fd, .events = POLLIN };
 
-	if (poll(&ready, 1, timeout) != 1)
+	if (!ready_within(line->fd, POLLIN, timeout))
 		return -ETIMEDOUT;
 	ssize_t size = recvmsg(line->fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	if (size >= 0)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/ready.h"
 #include "worker_attach.h"
 #include "worker_commands.h"
 #include "worker_events.h"
@@ -62,11 +63,9 @@ static void serve(struct worker *worker)
 /* Sends the last answers; a supervisor that doesn't take them within a second is dead. */
 static void say_goodbye(struct worker *worker)
 {
-	struct pollfd ready = { .fd = worker->channel.fd, .events = POLLOUT };
-
 	while (worker->channel.fd >= 0 && !channel_flush(&worker->channel) &&
 	       !worker->channel.ended) {
-		if (poll(&ready, 1, 1000) != 1)
+		if (!ready_within(worker->channel.fd, POLLOUT, 1000))
 			break;
 	}
 	channel_close(&worker->channel);
