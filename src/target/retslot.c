@@ -204,6 +204,14 @@ static struct dt_return_slot *retslot_walk(const struct retslot_call *call, uint
 }
 
 /* The stub of an address from the stack; 0: none. */
+/* A hint of 0: all stubs of the chain are in use, and a long chain isn't walked in vain. But another
+ * key may have the same hint: then the first stub, which the outermost call takes, tells. */
+static bool retslot_has_free(const struct retslot_call *call, const struct dt_return_slot *first)
+{
+	return *retslot_hint(call->returns, first) ||
+	       __atomic_load_n(&first->use, __ATOMIC_ACQUIRE) < 0;
+}
+
 static uint32_t retslot_of_word(const struct dt_control *control, uint64_t word)
 {
 	uint64_t offset = word - control->stubs;
@@ -378,9 +386,8 @@ uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t
 	uint32_t *head = retslot_head(call.returns, table, call.ra, call.site->id);
 	if (!head || !*head)
 		return retslot_may_have(&call) ? SLOW_NEEDED : retslot_leave(&call, site);
-	/* A hint of 0: all are in use; don't walk a long chain in vain. */
-	uint32_t hint = *retslot_hint(call.returns, &call.returns->slots[*head]);
-	if (!hint && retslot_length(&call.returns->slots[*head]) >= RETSLOT_SEARCH_FROM)
+	const struct dt_return_slot *first = &call.returns->slots[*head];
+	if (retslot_length(first) >= RETSLOT_SEARCH_FROM && !retslot_has_free(&call, first))
 		return SLOW_NEEDED;
 	struct dt_return_slot *stub = retslot_walk(&call, *head);
 	return stub ? (uint64_t)stub : SLOW_NEEDED;
@@ -408,7 +415,7 @@ struct dt_return_slot *retslot_take(const struct dt_control *control, uint64_t p
 		uint32_t length = retslot_length(first);
 		bool search = !(length & (length - 1));
 
-		if (search || *retslot_hint(call.returns, first))
+		if (search || retslot_has_free(&call, first))
 			stub = retslot_walk(&call, *head);
 		if (!stub && search && length >= RETSLOT_SEARCH_FROM)
 			stub = retslot_reclaim(&call, *head);
