@@ -445,7 +445,8 @@ static void test_recursion(void **state)
 {
 	traced_sum = (function2)traced(sum);
 	for (unsigned round = 0; round < 4; round++) {
-		spoil_hints(0, round > 1); /* as a call with the same hint does, before it is this one's turn */
+		/* as a call with the same hint does, before it is this one's turn */
+		spoil_hints(0, round > 1);
 		assert_int_equal(traced_sum(10000, 1), 10000ULL * 10001 / 2);
 	}
 	assert_int_equal(stubs_in_use(), 0);
