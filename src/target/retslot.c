@@ -204,8 +204,9 @@ static struct dt_return_slot *retslot_walk(const struct retslot_call *call, uint
 }
 
 /* The stub of an address from the stack; 0: none. */
-/* A hint of 0: all stubs of the chain are in use, and a long chain isn't walked in vain. But another
- * key may have the same hint: then the first stub, which the outermost call takes, tells. */
+/* A hint of 0: all stubs of the chain are in use, and a long chain isn't walked in vain. But
+ * another key may have the same hint: then the first stub, which the outermost call takes, tells.
+ */
 static bool retslot_has_free(const struct retslot_call *call, const struct dt_return_slot *first)
 {
 	return *retslot_hint(call->returns, first) ||
