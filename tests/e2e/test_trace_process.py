@@ -167,7 +167,9 @@ def test_forked_children_are_cleaned_up(dyntrace, redis):
             "sys.stdin.readline()\n"
             "pid = os.fork()\n"
             "if pid == 0:\n"
+            "    os.write(w, b'x')\n"
             "    signal.pause()\n"
+            "os.read(r, 1)\n"
             "print(pid, flush=True)\n"
             "sys.stdin.readline()\n"
             "os.kill(pid, 9); os.waitpid(pid, 0)\n")
