@@ -59,6 +59,23 @@ bool text_flush(struct strbuf *buf)
 	return length == 0 || fwrite_unlocked(buf->text, 1, length, stdout) == length;
 }
 
+void text_add_csv(struct strbuf *text, const char *cell, size_t length)
+{
+	text_add(text, "\"");
+	for (size_t i = 0; i < length;) {
+		const char *quote = memchr(cell + i, '"', length - i);
+		size_t plain = quote ? (size_t)(quote - cell) - i : length - i;
+
+		quote_plain(text, cell + i, plain);
+		i += plain;
+		if (quote) {
+			text_add(text, "\"\"");
+			i++;
+		}
+	}
+	text_add(text, "\"");
+}
+
 void text_add_json(struct strbuf *text, const char *key, const char *value)
 {
 	quote_json(text, key, strlen(key));

@@ -44,6 +44,8 @@ void text_end_row(struct strbuf *buf);
 /* Pads the cells to the width of their column. Lines without cells stay as they are. */
 void text_align(struct strbuf *buf);
 
+/* Appends a cell of CSV, escaped: in quotes, which are doubled inside it. */
+void text_add_csv(struct strbuf *text, const char *cell, size_t length);
 /* Appends "key":"value", both quoted. */
 void text_add_json(struct strbuf *text, const char *key, const char *value);
 

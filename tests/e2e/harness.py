@@ -8,6 +8,7 @@ import collections
 import ctypes
 import difflib
 import os
+import pty
 import re
 import shutil
 import signal
@@ -304,6 +305,22 @@ def count_events(path):
 
 
 # ---- dyntrace ----------------------------------------------------------------------------------------
+
+def on_a_terminal(dyntrace, *words, **env):
+    """What `dyntrace view` writes to a terminal."""
+    master, slave = pty.openpty()
+    with open(master, "rb", buffering=0) as screen:
+        subprocess.run([dyntrace.path, "view", *words], env={**os.environ, "TZ": "UTC", "TERM": "xterm", **env},
+                       stdin=subprocess.DEVNULL, stdout=slave, check=True)
+        os.close(slave)
+        text = b""
+        try:
+            while data := screen.read(65536):
+                text += data
+        except OSError:  # how a terminal ends
+            pass
+    return text.decode()
+
 
 class Dyntrace:
     """The program under test."""

@@ -1,7 +1,6 @@
 """dyntrace view, on traces made by hand and so known byte by byte."""
 import json
 import os
-import pty
 import shutil
 import struct
 import subprocess
@@ -97,22 +96,9 @@ def test_head_ends_it_quietly(dyntrace, scratch):
 def test_no_colours_in_a_pipe_and_colours_on_a_terminal(dyntrace, trace):
     assert "\033" not in dyntrace("view", trace).stdout
 
-    def on_a_terminal(**more):
-        master, slave = pty.openpty()
-        with open(master, "rb", buffering=0) as screen:
-            subprocess.run([dyntrace.path, "view", trace], env={**UTC, "TERM": "xterm", **more},
-                           stdin=subprocess.DEVNULL, stdout=slave, check=True)
-            os.close(slave)
-            text = b""
-            try:
-                while data := screen.read(65536):
-                    text += data
-            except OSError:  # how a terminal ends
-                pass
-        return text.decode()
-    assert "\033[1;32mbare\033[0m" in on_a_terminal()
-    assert "\033" not in on_a_terminal(NO_COLOR="1")
-    assert "\033" not in on_a_terminal(TERM="dumb")
+    assert "\033[1;32mbare\033[0m" in harness.on_a_terminal(dyntrace, trace)
+    assert "\033" not in harness.on_a_terminal(dyntrace, trace, NO_COLOR="1")
+    assert "\033" not in harness.on_a_terminal(dyntrace, trace, TERM="dumb")
 
 
 def test_what_is_no_trace(dyntrace, scratch):

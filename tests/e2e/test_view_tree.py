@@ -1,7 +1,6 @@
 """view --tree, and the parts of a trace that view can be asked for. The tree is made once more in Python, over bt2."""
 import json
 import os
-import pty
 import re
 import subprocess
 
@@ -10,7 +9,7 @@ import pytest
 
 import own_reader
 from handmade import Packet
-from harness import Trace
+from harness import Trace, on_a_terminal
 from test_own_reader import CALLS, record
 from test_report import lose
 from test_values import compile_program
@@ -123,28 +122,13 @@ def test_backtraces_and_arguments(dyntrace, scratch, program_path):
     assert "| mid(arg0 = 0x0, arg1 = " in dyntrace("view", "--tree", "--args", trace).stdout
 
 
-def on_a_terminal(dyntrace, *words):
-    master, slave = pty.openpty()
-    with open(master, "rb", buffering=0) as screen:
-        subprocess.run([dyntrace.path, "view", *words], env={**UTC, "TERM": "xterm", "NO_COLOR": "1"}, stdin=subprocess.DEVNULL,
-                       stdout=slave, check=True)
-        os.close(slave)
-        text = b""
-        try:
-            while data := screen.read(65536):
-                text += data
-        except OSError:  # how a terminal ends
-            pass
-    return text.decode().replace("\r\n", "\n")
-
-
 def test_default_on_a_terminal(dyntrace, program_path):
     trace = record(dyntrace, "-e", "--function", "mid", "--", program_path("calls"), 2, 1)
     lines = dyntrace("view", trace).stdout
-    assert on_a_terminal(dyntrace, trace) == dyntrace("view", "--tree", trace).stdout != lines
-    assert on_a_terminal(dyntrace, "--lines", trace) == lines
+    assert on_a_terminal(dyntrace, trace, NO_COLOR="1").replace("\r\n", "\n") == dyntrace("view", "--tree", trace).stdout != lines
+    assert on_a_terminal(dyntrace, "--lines", trace, NO_COLOR="1").replace("\r\n", "\n") == lines
     plain = record(dyntrace, "--function", "mid", "--", program_path("calls"), 2, 1)
-    assert on_a_terminal(dyntrace, plain) == dyntrace("view", plain).stdout
+    assert on_a_terminal(dyntrace, plain, NO_COLOR="1").replace("\r\n", "\n") == dyntrace("view", plain).stdout
 
 
 # ---- parts of a trace --------------------------------------------------------------------------------

@@ -553,6 +553,20 @@ static void test_sharer(void **state)
 	assert_int_equal(target_finish(&target, NULL, 0), 0);
 }
 
+/* Lets the child of a vfork end. The thread that we had seized stops then, and is let go as soon as
+ * anybody looks. */
+static void finish_vfork(struct target *target, struct proc *proc, struct tids *tids)
+{
+	target_go(target);
+	while (target_state(tids->items[1]))
+		assert_true(proc_is_alive(proc));
+	target_ready(target);
+	vec_free(tids);
+	target_go(target);
+	proc_close(proc);
+	assert_int_equal(target_finish(target, NULL, 0), 0);
+}
+
 /* A thread in vfork can't be stopped: an error that names it, in time, and nothing stays behind. */
 static void test_vfork(void **state)
 {
@@ -576,15 +590,7 @@ static void test_vfork(void **state)
 	no_error(stop_one(proc, TIMEOUT_MS, &stop));
 	assert_int_equal(stop_thread_tid(stop, 0), target.pid);
 	stop_release(stop, NULL);
-	target_go(&target);
-	/* the thread that we had seized stops now, and is let go as soon as anybody looks */
-	while (target_state(tids.items[1]))
-		assert_true(proc_is_alive(proc));
-	target_ready(&target);
-	vec_free(&tids);
-	target_go(&target);
-	proc_close(proc);
-	assert_int_equal(target_finish(&target, NULL, 0), 0);
+	finish_vfork(&target, proc, &tids);
 }
 
 static void want_to_end(int number)
@@ -636,14 +642,7 @@ static void test_quit(void **state)
 		_exit(quit_while_waiting(proc));
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
-	target_go(&target);
-	while (target_state(tids.items[1]))
-		assert_true(proc_is_alive(proc));
-	target_ready(&target);
-	vec_free(&tids);
-	target_go(&target);
-	proc_close(proc);
-	assert_int_equal(target_finish(&target, NULL, 0), 0);
+	finish_vfork(&target, proc, &tids);
 }
 
 static void test_zombie_leader(void **state)

@@ -6,24 +6,6 @@
 #include "export.h"
 #include "options/table_text.h"
 
-/* A cell in quotes, which are doubled inside it. The text was escaped when it was made. */
-static void add_cell(struct strbuf *text, const char *cell, size_t length)
-{
-	text_add(text, "\"");
-	for (size_t i = 0; i < length;) {
-		const char *quote = memchr(cell + i, '"', length - i);
-		size_t plain = quote ? (size_t)(quote - cell) - i : length - i;
-
-		quote_plain(text, cell + i, plain);
-		i += plain;
-		if (quote) {
-			text_add(text, "\"\"");
-			i++;
-		}
-	}
-	text_add(text, "\"");
-}
-
 static void add_event(struct exporting *exporting, struct viewer *viewer,
 		      const struct trace_stream *stream)
 {
@@ -36,13 +18,13 @@ static void add_event(struct exporting *exporting, struct viewer *viewer,
 	text_add(text, ",");
 	text_unsigned(text, cursor->head.tid);
 	text_add(text, ",");
-	add_cell(text, cursor->type->name, strlen(cursor->type->name));
+	text_add_csv(text, cursor->type->name, strlen(cursor->type->name));
 	text_add(text, ",");
 	viewer->text.length = 0;
 	viewer->cycles = cursor->cycles;
 	view_own_modules(viewer, &stream->input->layout);
 	view_own_fields(viewer, cursor->type, cursor->event);
-	add_cell(text, viewer->text.length ? viewer->text.text : "", viewer->text.length);
+	text_add_csv(text, viewer->text.length ? viewer->text.text : "", viewer->text.length);
 	text_add(text, "\n");
 }
 

@@ -123,8 +123,8 @@ static void add_clock(struct message *clocks, unsigned id, uint64_t time, bool i
 	add_part(clocks, CLOCKS_CLOCK, clock.bytes, clock.size);
 }
 
-/* What holds for all packets of the sequence: its clock begins at 0, and its events are of the
- * thread's track. */
+/* Sends what holds for all packets of the sequence: its clock begins at 0, and its events are of
+ * the thread's track. */
 static void put_defaults(struct sequence *s, int64_t ns)
 {
 	struct message packet, clocks, defaults, event;
@@ -189,7 +189,7 @@ static uint64_t field_id(const struct layout_event *type, size_t index)
 /* Sends the names of an event and its fields before its first one in the sequence. Names aren't
  * text for a terminal: their bytes are sent. */
 static void add_interned(struct sequence *s, struct message *packet,
-			 const struct layout_event *type, size_t stem)
+			 const struct layout_event *type, size_t length)
 {
 	struct message interned;
 
@@ -197,7 +197,7 @@ static void add_interned(struct sequence *s, struct message *packet,
 		return;
 	s->known_in[type->id] = s->id;
 	begin(&interned);
-	add_interned_name(&interned, INTERNED_NAMES, (uint64_t)type->id + 1, type->name, stem);
+	add_interned_name(&interned, INTERNED_NAMES, (uint64_t)type->id + 1, type->name, length);
 	for (size_t i = 0; i < type->fields.count; i++) {
 		const char *name = type->fields.items[i].name;
 
@@ -250,7 +250,7 @@ static void add_fields(struct message *event, const struct layout_event *type,
 
 /* `type` and `bytes` are NULL for the end of a call that had no exit. */
 static void put_event(struct sequence *s, int64_t ns, unsigned kind,
-		      const struct layout_event *type, size_t stem, const uint8_t *bytes)
+		      const struct layout_event *type, const uint8_t *bytes)
 {
 	struct message packet, event;
 
@@ -261,46 +261,31 @@ static void put_event(struct sequence *s, int64_t ns, unsigned kind,
 	if (bytes)
 		add_fields(&event, type, bytes);
 	begin_packet(s, &packet, ns);
-	if (type)
-		add_interned(s, &packet, type, stem);
+	if (type) /* a function's name; all of it, where it is no call */
+		add_interned(s, &packet, type, kind == INSTANT ? strlen(type->name) : type->stem);
 	add_part(&packet, PACKET_EVENT, event.bytes, event.size);
 	put_packet(s, &packet);
 }
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-static size_t stem_of(const char *name, const char *end)
-{
-	size_t length = strlen(name), tail = strlen(end);
-
-	return length > tail && !strcmp(name + length - tail, end) ? length - tail : 0;
-}
-
-static bool is_pair(const struct layout_event *entry, const struct layout_event *exit)
-{
-	size_t stem = stem_of(entry->name, "_entry");
-
-	return stem && stem == stem_of(exit->name, "_exit") && !memcmp(entry->name, exit->name, stem);
-}
-
 static void end_all(struct sequence *s, int64_t ns)
 {
 	for (; s->stack.count; s->stack.count--)
-		put_event(s, ns, SLICE_END, NULL, 0, NULL);
+		put_event(s, ns, SLICE_END, NULL, NULL);
 }
 
 static void put_exit(struct sequence *s, int64_t ns, const struct packet_cursor *cursor)
 {
 	size_t at = s->stack.count;
 
-	while (at && !is_pair(s->stack.items[at - 1], cursor->type))
+	while (at && !layout_is_exit_of(s->stack.items[at - 1], cursor->type))
 		at--;
 	if (!at)
 		return; /* its entry isn't in the trace */
 	for (; s->stack.count > at; s->stack.count--)
-		put_event(s, ns, SLICE_END, NULL, 0, NULL);
-	put_event(s, ns, SLICE_END, cursor->type, stem_of(cursor->type->name, "_exit"),
-		  cursor->event);
+		put_event(s, ns, SLICE_END, NULL, NULL);
+	put_event(s, ns, SLICE_END, cursor->type, cursor->event);
 	s->stack.count--;
 }
 
@@ -334,18 +319,12 @@ static void take(struct sequence *s, enum cursor_item item, const struct packet_
 		begin_sequence(s, &cursor->head, ns);
 	if (item == CURSOR_LOST_EVENTS) {
 		put_loss(s, cursor);
-	} else if (item == CURSOR_EVENT && stem_of(type->name, "_exit")) {
+	} else if (item == CURSOR_EVENT && type->part == LAYOUT_EXIT) {
 		put_exit(s, ns, cursor);
 	} else if (item == CURSOR_EVENT) {
-		const struct layout_event *next =
-			type->id + 1 < cursor->layout->events.count ?
-				cursor->layout->events.items[type->id + 1] :
-				NULL;
-		bool is_call = next && is_pair(type, next);
+		bool is_call = layout_exit_of(cursor->layout, type) != NULL;
 
-		put_event(s, ns, is_call ? SLICE_BEGIN : INSTANT, type,
-			  is_call ? stem_of(type->name, "_entry") : strlen(type->name),
-			  cursor->event);
+		put_event(s, ns, is_call ? SLICE_BEGIN : INSTANT, type, cursor->event);
 		if (is_call && !vec_push(&s->stack, type))
 			s->exporting->text.failed = true;
 	}
@@ -356,10 +335,10 @@ static void read_input(struct sequence *s, struct packet_cursor *cursor)
 	int64_t last = 0;
 
 	for (size_t i = 0; i < s->input->runs.count; i++) {
-		const struct trace_run *run = &s->input->runs.items[i], *before = run - 1;
+		const struct trace_run *run = &s->input->runs.items[i];
 		enum cursor_item item;
 
-		if (!i || run->pid != before->pid || run->tid != before->tid) {
+		if (trace_input_is_new_thread(s->input, i)) {
 			end_all(s, last);
 			s->id++;
 			s->is_begun = false;

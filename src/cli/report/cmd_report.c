@@ -51,7 +51,7 @@ static const struct option_spec options[] = {
 	{ 0 },
 };
 
-/* What the child needs. */
+/* The words of the command, for the child. */
 struct request {
 	const char *path, *function;
 	struct report_options options;

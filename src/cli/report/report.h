@@ -88,6 +88,8 @@ uint32_t report_find(const struct report *report, const char *name);
 bool report_add_duration(struct report_function *function, uint64_t ns);
 /* The value below or at which `share` of the durations lie. */
 uint64_t report_quantile(const struct report_function *function, double share);
+/* 0: no calls. */
+uint64_t report_mean(const struct report_function *function);
 /* Durations from 2^power up to below 2^(power + 1). */
 uint64_t report_in_power(const struct report_function *function, unsigned power);
 

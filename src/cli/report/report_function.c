@@ -155,7 +155,7 @@ void report_function(const struct report *report, const struct report_options *o
 	quote_format(text, "calls %" PRIu64, f->calls);
 	add_cell(text, "total", any, f->total);
 	add_cell(text, "self", f->calls > f->partial, f->self);
-	add_cell(text, "mean", any, any ? f->sum / f->calls : 0);
+	add_cell(text, "mean", any, report_mean(f));
 	add_cell(text, "p50", any, report_quantile(f, 0.50));
 	add_cell(text, "p99", any, report_quantile(f, 0.99));
 	add_cell(text, "max", any, f->max);

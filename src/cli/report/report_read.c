@@ -17,12 +17,9 @@
 #define NODES_MAX 200000
 #define NOTE_EVENTS 4096 /* after so many the parent hears that there is progress */
 
-enum role { ROLE_BARE, ROLE_ENTRY, ROLE_EXIT };
-
-/* What the events of a type mean. */
+/* The function that the events of a type belong to, and the duration of an exit's call. */
 struct meaning {
 	uint32_t function;
-	enum role role;
 	const char *duration; /* the field's name */
 	size_t duration_at; /* its offset in every event; 0: it varies */
 };
@@ -51,21 +48,14 @@ struct replay {
 
 /* ---- meanings ------------------------------------------------------------------------------- */
 
-static bool ends_with(const char *text, const char *end)
-{
-	size_t length = strlen(text), tail = strlen(end);
-
-	return length > tail && strcmp(text + length - tail, end) == 0;
-}
-
 static bool is_duration(const struct layout_place *place)
 {
 	return place->field->array == LAYOUT_ONE && place->field->size == 8 &&
 	       !strcmp(place->field->name, "duration");
 }
 
-/* Finds out whether the type is an exit's, and where its duration is. */
-static bool find_duration(const struct layout_event *type, struct meaning *meaning)
+/* Finds out where the duration of an exit is. */
+static void find_duration(const struct layout_event *type, struct meaning *meaning)
 {
 	static const uint8_t nothing[LAYOUT_EVENT_MAX];
 	struct layout_walk walk = layout_walk_event(type, nothing);
@@ -77,34 +67,29 @@ static bool find_duration(const struct layout_event *type, struct meaning *meani
 			meaning->duration = place.field->name;
 			meaning->duration_at =
 				is_steady || type->is_fixed ? (size_t)(place.bytes - nothing) : 0;
-			return true;
+			return;
 		}
 		is_steady &= place.field->size && place.field->array != LAYOUT_COUNTED;
 	}
-	return false;
 }
 
 static struct error *find_meanings(struct report *report, struct trace_input *input)
 {
 	for (size_t i = 0; i < input->layout.events.count; i++) {
 		struct layout_event *type = input->layout.events.items[i];
-		struct meaning meaning = { .role = ROLE_BARE };
+		struct meaning meaning = { 0 };
 
 		if (!type)
 			continue;
-		_cleanup_free_ char *name = strdup(type->name);
-		if (name && ends_with(name, "_exit") && find_duration(type, &meaning))
-			meaning.role = ROLE_EXIT;
-		else if (name && ends_with(name, "_entry"))
-			meaning.role = ROLE_ENTRY;
-		if (name && meaning.role != ROLE_BARE)
-			*strrchr(name, '_') = '\0';
+		_cleanup_free_ char *name = strndup(type->name, type->stem);
+		if (type->part == LAYOUT_EXIT)
+			find_duration(type, &meaning);
 		meaning.function = name ? report_name(report, name) : REPORT_NONE;
 		type->own = malloc(sizeof(meaning));
 		if (meaning.function == REPORT_NONE || !type->own)
 			return error_new(ERROR_FAILED, "out of memory");
 		memcpy(type->own, &meaning, sizeof(meaning));
-		if (meaning.role == ROLE_EXIT)
+		if (type->part == LAYOUT_EXIT)
 			report->functions.items[meaning.function].has_exit = true;
 	}
 	return NULL;
@@ -269,7 +254,7 @@ static void add_slow(struct replay *replay, const struct open_call *call, uint64
 	viewer->text.length = 0;
 }
 
-/* Who called whom, for the function that is looked at. */
+/* Counts the call among its caller's and its callee's, for the function that is looked at. */
 static void add_edges(struct replay *replay, uint32_t function, bool has_entry, uint64_t duration)
 {
 	struct report *report = replay->report;
@@ -374,20 +359,21 @@ static void note_time(struct report *report, int64_t ns)
 
 static void take_event(struct replay *replay)
 {
-	const struct meaning *meaning = replay->cursor->type->own;
+	const struct layout_event *type = replay->cursor->type;
+	const struct meaning *meaning = type->own;
 
 	replay->report->events++;
 	if (++replay->unnoted == NOTE_EVENTS) {
 		view_reader_count(replay->reader, replay->unnoted);
 		replay->unnoted = 0;
 	}
-	if (meaning->role == ROLE_EXIT) {
+	if (type->part == LAYOUT_EXIT) {
 		end_call(replay, meaning);
 		return;
 	}
 	struct report_function *function = &replay->report->functions.items[meaning->function];
 	function->hits++;
-	if (meaning->role == ROLE_ENTRY && function->has_exit)
+	if (type->part == LAYOUT_ENTRY && function->has_exit)
 		push(replay, meaning);
 }
 
@@ -420,9 +406,9 @@ static void read_input(struct replay *replay, const struct trace_input *input,
 
 	replay->input = input;
 	for (size_t i = 0; i < input->runs.count && !replay->failed; i++) {
-		const struct trace_run *run = &input->runs.items[i], *before = run - 1;
+		const struct trace_run *run = &input->runs.items[i];
 
-		if (!i || run->tid != before->tid || run->pid != before->pid) {
+		if (trace_input_is_new_thread(input, i)) {
 			drop_all(replay, false);
 			replay->thread++;
 			replay->cut_before = 0;

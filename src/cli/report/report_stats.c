@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shared/layout.h"
 #include "control/record/histogram.h"
 #include "report.h"
 
@@ -29,19 +30,10 @@ void report_free(struct report *report)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static size_t hash(const char *name)
-{
-	uint64_t value = 0xcbf29ce484222325;
-
-	for (; *name; name++)
-		value = (value ^ (unsigned char)*name) * 0x100000001b3;
-	return (size_t)(value ^ value >> 32);
-}
-
 /* The place of a name in the table: its own, or an empty one. */
 static size_t slot_of(const struct report *report, const char *name)
 {
-	size_t slot = hash(name) & (report->names_room - 1);
+	size_t slot = dt_name_hash(name) & (report->names_room - 1);
 
 	while (report->names[slot] &&
 	       strcmp(report->functions.items[report->names[slot] - 1].name, name) != 0)

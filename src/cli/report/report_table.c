@@ -14,7 +14,7 @@
 
 /* ---- values and order ----------------------------------------------------------------------- */
 
-static uint64_t mean_of(const struct report_function *f)
+uint64_t report_mean(const struct report_function *f)
 {
 	return f->calls ? f->sum / f->calls : 0;
 }
@@ -30,7 +30,7 @@ static uint64_t value_of(const struct report_function *f, enum report_sort sort)
 	switch (sort) {
 	case SORT_CALLS: return count_of(f);
 	case SORT_SELF: return f->self;
-	case SORT_MEAN: return mean_of(f);
+	case SORT_MEAN: return report_mean(f);
 	case SORT_P50: return report_quantile(f, 0.50);
 	case SORT_P99: return report_quantile(f, 0.99);
 	case SORT_MAX: return f->max;
@@ -122,7 +122,7 @@ static void add_row(const struct report_function *f, const struct report_options
 	if (exits) {
 		report_time(text, any, f->total, 10);
 		report_time(text, f->calls > f->partial, f->self, 10);
-		report_time(text, any, mean_of(f), 10);
+		report_time(text, any, report_mean(f), 10);
 	}
 	if (exits && options->wide) {
 		report_time(text, any, report_quantile(f, 0.50), 10);
@@ -215,7 +215,7 @@ static const struct {
 	uint64_t (*value)(const struct report_function *f);
 } numbers[] = {
 	{ "hits", get_hits },	    { "calls", get_calls },	{ "total_ns", get_total },
-	{ "self_ns", get_self },    { "mean_ns", mean_of },	{ "p50_ns", get_p50 },
+	{ "self_ns", get_self },    { "mean_ns", report_mean },	{ "p50_ns", get_p50 },
 	{ "p90_ns", get_p90 },	    { "p99_ns", get_p99 },	{ "max_ns", get_max },
 	{ "unwound", get_unwound }, { "inside", get_inside },	{ "cut", get_cut },
 	{ "partial", get_partial },
@@ -245,23 +245,6 @@ static void add_json(const struct report *report, const struct report_options *o
 	text_add(text, "\n]}\n");
 }
 
-/* A cell of CSV: in quotes, which are doubled inside it. */
-static void add_csv_name(struct strbuf *text, const char *name)
-{
-	text_add(text, "\"");
-	for (const char *at = name; *at;) {
-		size_t length = strcspn(at, "\"");
-
-		quote_plain(text, at, length);
-		at += length;
-		if (*at == '"') {
-			text_add(text, "\"\"");
-			at++;
-		}
-	}
-	text_add(text, "\"");
-}
-
 static void add_csv(const struct report *report, const struct report_options *options,
 		    const uint32_t *order, struct strbuf *text)
 {
@@ -274,7 +257,7 @@ static void add_csv(const struct report *report, const struct report_options *op
 
 		if (!is_shown(f, options))
 			continue;
-		add_csv_name(text, f->name);
+		text_add_csv(text, f->name, strlen(f->name));
 		for (size_t j = 0; j < NUMBERS; j++)
 			quote_format(text, ",%" PRIu64, numbers[j].value(f));
 		text_add(text, "\n");
@@ -327,7 +310,8 @@ static void add_diff_row(const struct diff_row *row, bool is_json, struct strbuf
 		text_add_json(text, "name", row->name);
 		quote_format(text, ",\"calls\":[%" PRIu64 ",%" PRIu64 "],\"total_ns\":[%" PRIu64
 			     ",%" PRIu64 "],\"mean_ns\":[%" PRIu64 ",%" PRIu64 "]}",
-			     count_of(a), count_of(b), a->total, b->total, mean_of(a), mean_of(b));
+			     count_of(a), count_of(b), a->total, b->total, report_mean(a),
+			     report_mean(b));
 		return;
 	}
 	quote_format(text, "%9" PRIu64 "%9" PRIu64, count_of(a), count_of(b));

@@ -24,7 +24,7 @@ struct filter_value {
 	const char *text;
 };
 
-/* What a filter asks of events: libbabeltrace2's, or those of our own reader. */
+/* The questions of a filter to an event: libbabeltrace2's, or one of our own reader. */
 struct filter_source {
 	/* The field of a path; false: none, or it has no single value. */
 	bool (*find)(const void *event, const char *path, struct filter_value *ret_value);

@@ -51,7 +51,7 @@ struct error *view_reader_begin(struct view_reader *reader, uint64_t size, uint6
 /* Tells the parent that one message more was read, and the lines that aren't written yet. */
 void view_reader_note(struct view_reader *reader, bool is_event, const struct strbuf *text);
 
-/* The same for events of which nothing is printed yet. */
+/* Tells the parent that so many events more were read, of which nothing is printed yet. */
 void view_reader_count(struct view_reader *reader, uint64_t events);
 
 /* Writes the lines to stdout. Returns 0 or an errno. */

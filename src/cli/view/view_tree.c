@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shared/sorted.h"
 #include "options/table_text.h"
 #include "options/time_text.h"
 #include "view_frames.h"
@@ -10,8 +11,6 @@
 #define TIME_WIDTH 10
 #define INDENT_MAX 60
 #define DEPTH_MAX (1u << 20)
-
-enum role { ROLE_NONE, ROLE_BARE, ROLE_ENTRY, ROLE_EXIT };
 
 struct tree_thread {
 	uint32_t pid, tid;
@@ -50,47 +49,6 @@ void view_tree_free(struct view_tree *tree)
 	free(tree);
 }
 
-/* ---- what events mean ----------------------------------------------------------------------- */
-
-static size_t stem_of(const char *name, const char *end)
-{
-	size_t length = strlen(name), tail = strlen(end);
-
-	return length > tail && !strcmp(name + length - tail, end) ? length - tail : 0;
-}
-
-static bool has_duration(const struct layout_event *type)
-{
-	for (size_t i = 0; i < type->fields.count; i++)
-		if (!strcmp(type->fields.items[i].name, "duration") &&
-		    type->fields.items[i].size == 8)
-			return true;
-	return false;
-}
-
-static enum role role_of(const struct layout_event *type)
-{
-	if (stem_of(type->name, "_entry"))
-		return ROLE_ENTRY;
-	return stem_of(type->name, "_exit") && has_duration(type) ? ROLE_EXIT : ROLE_BARE;
-}
-
-/* Is `exit` the exit of the function with that entry? */
-static bool is_exit_of(const struct layout_event *entry, const struct layout_event *exit)
-{
-	size_t stem = stem_of(entry->name, "_entry");
-
-	return stem && stem == stem_of(exit->name, "_exit") && has_duration(exit) &&
-	       !memcmp(entry->name, exit->name, stem);
-}
-
-/* An entry's exit has the next id. */
-static bool has_exit(const struct trace_layout *layout, const struct layout_event *entry)
-{
-	return entry->id + 1 < layout->events.count && layout->events.items[entry->id + 1] &&
-	       is_exit_of(entry, layout->events.items[entry->id + 1]);
-}
-
 bool view_tree_has_exits(const struct own_traces *traces)
 {
 	for (size_t i = 0; i < traces->inputs.count; i++) {
@@ -99,7 +57,7 @@ bool view_tree_has_exits(const struct own_traces *traces)
 		for (size_t j = 0; j < layout->events.count; j++) {
 			const struct layout_event *type = layout->events.items[j];
 
-			if (type && role_of(type) == ROLE_EXIT)
+			if (type && type->part == LAYOUT_EXIT)
 				return true;
 		}
 	}
@@ -108,31 +66,28 @@ bool view_tree_has_exits(const struct own_traces *traces)
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
+static bool is_before(const struct tree_thread *thread, uint32_t pid, uint32_t tid)
+{
+	return thread->pid != pid ? thread->pid < pid : thread->tid < tid;
+}
+
 static struct tree_thread *find_thread(struct view_tree *tree, uint32_t pid, uint32_t tid)
 {
-	size_t low = 0, high = tree->threads.count;
+	size_t at = sorted_count(tree->threads.count, i,
+				 is_before(tree->threads.items[i], pid, tid));
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct tree_thread *one = tree->threads.items[middle];
-
-		if (one->pid < pid || (one->pid == pid && one->tid < tid))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low < tree->threads.count && tree->threads.items[low]->pid == pid &&
-	    tree->threads.items[low]->tid == tid)
-		return tree->threads.items[low];
+	if (at < tree->threads.count && tree->threads.items[at]->pid == pid &&
+	    tree->threads.items[at]->tid == tid)
+		return tree->threads.items[at];
 	struct tree_thread *thread = calloc(1, sizeof(*thread));
 	if (!thread || !vec_push(&tree->threads, NULL)) {
 		free(thread);
 		return NULL;
 	}
 	*thread = (struct tree_thread){ .pid = pid, .tid = tid };
-	memmove(&tree->threads.items[low + 1], &tree->threads.items[low],
-		(tree->threads.count - 1 - low) * sizeof(thread));
-	return tree->threads.items[low] = thread;
+	memmove(&tree->threads.items[at + 1], &tree->threads.items[at],
+		(tree->threads.count - 1 - at) * sizeof(thread));
+	return tree->threads.items[at] = thread;
 }
 
 /* ---- lines ---------------------------------------------------------------------------------- */
@@ -167,10 +122,10 @@ static void add_head(struct view_tree *tree, const struct tree_thread *thread, b
 		text_add(&viewer->text, "  ");
 }
 
-static void add_name(struct view_tree *tree, const char *name, size_t length)
+static void add_name(struct view_tree *tree, const struct layout_event *type)
 {
 	text_own(&tree->viewer->text, tree->viewer->colours.name);
-	quote_plain(&tree->viewer->text, name, length);
+	quote_plain(&tree->viewer->text, type->name, type->stem);
 	text_own(&tree->viewer->text, tree->viewer->colours.off);
 }
 
@@ -260,15 +215,15 @@ static unsigned take_entry(struct view_tree *tree, struct tree_thread *thread,
 	const struct layout_event *next_type;
 	const uint8_t *next;
 	size_t depth = thread->stack.count;
-	bool is_call = has_exit(cursor->layout, cursor->type);
+	bool is_call = layout_exit_of(cursor->layout, cursor->type) != NULL;
 	unsigned lines = 0;
 
 	thread->is_leaf = packet_cursor_peek(cursor, &next_type, &next) &&
-			  is_exit_of(cursor->type, next_type);
+			  layout_is_exit_of(cursor->type, next_type);
 	if (is_shown) {
 		add_head(tree, thread, thread->is_leaf,
 			 thread->is_leaf ? duration_of(next_type, next) : 0, depth);
-		add_name(tree, cursor->type->name, stem_of(cursor->type->name, "_entry"));
+		add_name(tree, cursor->type);
 		text_add(text, "(");
 		add_arguments(tree, cursor->type, cursor->event);
 		text_add(text, ")");
@@ -294,7 +249,7 @@ static unsigned add_end(struct view_tree *tree, const struct tree_thread *thread
 	add_head(tree, thread, true, duration_of(cursor->type, cursor->event),
 		 thread->stack.count);
 	text_add(text, "} ");
-	add_name(tree, cursor->type->name, stem_of(cursor->type->name, "_exit"));
+	add_name(tree, cursor->type);
 	add_result(tree, cursor->type, cursor->event);
 	text_own(text, note);
 	text_add(text, "\n");
@@ -311,7 +266,7 @@ static unsigned take_exit(struct view_tree *tree, struct tree_thread *thread,
 		thread->is_leaf = false;
 		return 0;
 	}
-	while (at && !is_exit_of(thread->stack.items[at - 1], cursor->type))
+	while (at && !layout_is_exit_of(thread->stack.items[at - 1], cursor->type))
 		at--;
 	if (!at)
 		return is_shown ? add_end(tree, thread, cursor, " (its entry isn't in the trace)") :
@@ -324,7 +279,7 @@ static unsigned take_exit(struct view_tree *tree, struct tree_thread *thread,
 			continue;
 		add_head(tree, thread, false, 0, thread->stack.count);
 		text_add(&tree->viewer->text, "} ");
-		add_name(tree, entry->name, stem_of(entry->name, "_entry"));
+		add_name(tree, entry);
 		text_add(&tree->viewer->text, " (ended without an exit)\n");
 		lines++;
 	}
@@ -340,7 +295,7 @@ static unsigned take_bare(struct view_tree *tree, struct tree_thread *thread,
 	if (!is_shown)
 		return 0;
 	add_head(tree, thread, false, 0, thread->stack.count);
-	add_name(tree, cursor->type->name, strlen(cursor->type->name));
+	add_name(tree, cursor->type);
 	size_t before = text->length;
 	text_add(text, " { ");
 	size_t start = text->length;
@@ -387,16 +342,17 @@ unsigned view_tree_take(struct view_tree *tree, struct trace_stream *stream, boo
 	}
 	if (stream->item == CURSOR_LOST_PACKETS)
 		return 0;
-	enum role role = stream->item == CURSOR_EVENT ? role_of(cursor->type) : ROLE_NONE;
-	if (is_shown && !(role == ROLE_EXIT && thread->is_leaf))
+	bool is_event = stream->item == CURSOR_EVENT;
+	enum layout_part part = is_event ? cursor->type->part : LAYOUT_BARE;
+	if (is_shown && !(part == LAYOUT_EXIT && thread->is_leaf))
 		lines = add_process(tree, stream);
-	if (role == ROLE_NONE)
+	if (!is_event)
 		return lines + take_loss(tree, thread, cursor, is_shown);
 	view_own_modules(tree->viewer, &stream->input->layout);
 	tree->viewer->cycles = cursor->cycles;
-	if (role == ROLE_ENTRY)
+	if (part == LAYOUT_ENTRY)
 		return lines + take_entry(tree, thread, cursor, is_shown);
-	if (role == ROLE_EXIT)
+	if (part == LAYOUT_EXIT)
 		return lines + take_exit(tree, thread, cursor, is_shown);
 	return lines + take_bare(tree, thread, cursor, is_shown);
 }

@@ -8,6 +8,7 @@
 
 #include "control/base/cleanup.h"
 #include "eh_frame.h"
+#include "shared/layout.h"
 #include "shared/sorted.h"
 #include "symtab_state.h"
 
@@ -69,15 +70,6 @@ const struct symbol *symtab_get(const struct symtab *symtab, size_t index)
 
 /* ---- by name --------------------------------------------------------------------------------- */
 
-static uint64_t hash_name(const char *name)
-{
-	uint64_t hash = 0xcbf29ce484222325;
-
-	for (; *name; name++)
-		hash = (hash ^ (unsigned char)*name) * 0x100000001b3;
-	return hash ^ hash >> 32;
-}
-
 static bool build_hash(struct symtab *symtab)
 {
 	size_t buckets = 64;
@@ -96,7 +88,7 @@ static bool build_hash(struct symtab *symtab)
 	}
 	symtab->bucket_mask = buckets - 1;
 	for (size_t i = symtab->symbols.count; i-- > 0;) { /* chains ascend by address */
-		size_t bucket = hash_name(symtab->symbols.items[i].name) & symtab->bucket_mask;
+		size_t bucket = dt_name_hash(symtab->symbols.items[i].name) & symtab->bucket_mask;
 
 		symtab->chain[i] = symtab->buckets[bucket];
 		symtab->buckets[bucket] = (uint32_t)i + 1;
@@ -117,7 +109,7 @@ const struct symbol *symtab_first_named(const struct symtab *symtab, const char 
 {
 	if (!build_hash(symtab_lazy(symtab)))
 		return NULL;
-	return same_name(symtab, symtab->buckets[hash_name(name) & symtab->bucket_mask], name);
+	return same_name(symtab, symtab->buckets[dt_name_hash(name) & symtab->bucket_mask], name);
 }
 
 const struct symbol *symtab_next_named(const struct symtab *symtab, const struct symbol *symbol)

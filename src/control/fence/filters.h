@@ -47,7 +47,7 @@ bool filters_may_read(void);
 /* Only SECCOMP_RET_ALLOW is: a call that somebody else decides about, or that is logged, is not. */
 bool filters_is_allowed(uint32_t answer);
 
-/* What the filter does: "kills", "answers EPERM"... */
+/* A verb for what the filter does: "kills", "answers EPERM"... */
 #define FILTERS_TEXT_SIZE 48
 const char *filters_text(uint32_t answer, char text[FILTERS_TEXT_SIZE]);
 

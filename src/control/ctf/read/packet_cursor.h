@@ -22,7 +22,7 @@ enum cursor_item {
 	CURSOR_DAMAGED, /* and `why` */
 };
 
-/* What the packets before said: the difference to it is lost. */
+/* Numbers of the packet before: the differences to them are lost. */
 struct cursor_before {
 	uint64_t discarded, sequence, end;
 	bool is_none; /* the file begins here, and no loss is known */
@@ -45,7 +45,7 @@ struct packet_cursor {
 	size_t filled, next; /* bytes; the next event's place */
 	size_t content; /* where the packet's content ends in the window, or beyond it */
 
-	/* What was given: */
+	/* the item that was given last: */
 	const struct layout_event *type;
 	const uint8_t *event;
 	size_t size; /* header and fields */

@@ -270,6 +270,13 @@ bool trace_input_file(const struct trace_input *input, size_t file,
 	return true;
 }
 
+bool trace_input_is_new_thread(const struct trace_input *input, size_t run)
+{
+	const struct trace_run *one = &input->runs.items[run], *before = one - 1;
+
+	return !run || one->tid != before->tid || one->pid != before->pid;
+}
+
 void trace_input_run(const struct trace_input *input, size_t run, struct packet_cursor *cursor)
 {
 	const struct trace_run *r = &input->runs.items[run];

@@ -39,6 +39,8 @@ void trace_input_free(struct trace_input *input);
 /* Begins a cursor over a whole file. False: out of memory. */
 bool trace_input_file(const struct trace_input *input, size_t file,
 		      struct packet_cursor *ret_cursor);
+/* Is the run the first one of its thread? */
+bool trace_input_is_new_thread(const struct trace_input *input, size_t run);
 /* Moves a cursor, which was begun, to a run. */
 void trace_input_run(const struct trace_input *input, size_t run, struct packet_cursor *cursor);
 

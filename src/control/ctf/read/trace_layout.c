@@ -116,11 +116,43 @@ static bool settle_fields(struct layout_fields *fields, uint64_t *size, bool *is
 	return true;
 }
 
+/* The length of the text before its ending; 0: it has another one, or nothing before it. */
+static size_t stem_of(const char *text, const char *end)
+{
+	size_t length = strlen(text), tail = strlen(end);
+
+	return length > tail && strcmp(text + length - tail, end) == 0 ? length - tail : 0;
+}
+
+static bool has_duration(const struct layout_event *event)
+{
+	for (size_t i = 0; i < event->fields.count; i++) {
+		const struct layout_field *field = &event->fields.items[i];
+
+		if (field->array == LAYOUT_ONE && field->size == 8 &&
+		    strcmp(field->name, "duration") == 0)
+			return true;
+	}
+	return false;
+}
+
+static void settle_part(struct layout_event *event)
+{
+	event->part = LAYOUT_BARE;
+	if ((event->stem = stem_of(event->name, "_entry")))
+		event->part = LAYOUT_ENTRY;
+	else if ((event->stem = stem_of(event->name, "_exit")) && has_duration(event))
+		event->part = LAYOUT_EXIT;
+	else
+		event->stem = strlen(event->name);
+}
+
 bool trace_layout_settle(struct layout_event *event)
 {
 	static const uint8_t nothing[LAYOUT_EVENT_MAX];
 	uint64_t size = HEADER;
 
+	settle_part(event);
 	event->is_fixed = true;
 	if (!settle_fields(&event->fields, &size, &event->is_fixed))
 		return false;
@@ -130,6 +162,22 @@ bool trace_layout_settle(struct layout_event *event)
 	event->least = (uint32_t)layout_measure(event, nothing, sizeof(nothing));
 	event->is_fixed = is_fixed;
 	return event->least != 0;
+}
+
+bool layout_is_exit_of(const struct layout_event *entry, const struct layout_event *exit)
+{
+	return entry->part == LAYOUT_ENTRY && exit->part == LAYOUT_EXIT &&
+	       entry->stem == exit->stem && memcmp(entry->name, exit->name, exit->stem) == 0;
+}
+
+const struct layout_event *layout_exit_of(const struct trace_layout *layout,
+					  const struct layout_event *entry)
+{
+	const struct layout_event *next = entry->id + 1 < layout->events.count ?
+						  layout->events.items[entry->id + 1] :
+						  NULL;
+
+	return next && layout_is_exit_of(entry, next) ? next : NULL;
 }
 
 /* ---- measuring ------------------------------------------------------------------------------ */

@@ -67,10 +67,15 @@ struct layout_field {
 	struct layout_fields members;
 };
 
+/* The part of a call that an event is: NAME_entry, or NAME_exit with a duration. */
+enum layout_part { LAYOUT_BARE, LAYOUT_ENTRY, LAYOUT_EXIT };
+
 struct layout_event {
 	char *name;
 	uint32_t id;
 	struct layout_fields fields;
+	enum layout_part part;
+	size_t stem; /* length of the function's name in `name` */
 	uint32_t least; /* bytes with the header; of each event, if it is_fixed */
 	bool is_fixed;
 	void *own; /* the reader's; NULL at first */
@@ -99,8 +104,14 @@ const char *trace_layout_variable(const struct trace_layout *layout, const char 
 int64_t trace_layout_ns(const struct trace_layout *layout, uint64_t cycles);
 /* Length of a time. */
 uint64_t trace_layout_duration(const struct trace_layout *layout, uint64_t cycles);
-/* Computes `least` and is_fixed of a type whose fields are there; false: too large (Z1, Z2). */
+/* Computes all else of a type whose name and fields are there; false: too large (Z1, Z2). */
 bool trace_layout_settle(struct layout_event *event);
+
+/* Is `exit` the exit of the function with that entry? */
+bool layout_is_exit_of(const struct layout_event *entry, const struct layout_event *exit);
+/* The exits of an entry's function, which have the next id; NULL: they aren't recorded. */
+const struct layout_event *layout_exit_of(const struct trace_layout *layout,
+					  const struct layout_event *entry);
 
 /* Bytes of header and fields; 0: they don't fit into `size` bytes. */
 size_t layout_measure(const struct layout_event *type, const uint8_t *event, size_t size);
