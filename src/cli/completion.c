@@ -72,6 +72,7 @@ static char *readable_name(const struct symbol *symbol)
 	return readable;
 }
 
+/* With "TARGET:" before each name, if there is a target. */
 static void offer_symbols_of(const struct symtab *symtab, const char *target, const char *typed,
 			     size_t *count)
 {
@@ -86,13 +87,13 @@ static void offer_symbols_of(const struct symtab *symtab, const char *target, co
 					   symbol->name;
 		if (strncmp(name, typed, strlen(typed)) != 0)
 			continue;
-		cli_print("%s:%s\n", target, name);
+		cli_print("%s%s%s\n", target ? target : "", target ? ":" : "", name);
 		++*count;
 	}
 }
 
 /* Offers functions of the program first, then of its libraries. */
-static void offer_symbols(const char *target, const char *typed)
+static void offer_symbols(const char *target, const char *typed, bool with_target)
 {
 	_cleanup_(closep) struct proc *proc = NULL;
 	_cleanup_(modules_free) struct modules modules = { 0 };
@@ -113,7 +114,8 @@ static void offer_symbols(const char *target, const char *typed)
 			_cleanup_error_ struct error *unreadable =
 				module_symtab(proc, modules.items[i], &symtab);
 			if (!unreadable)
-				offer_symbols_of(symtab, target, typed, &count);
+				offer_symbols_of(symtab, with_target ? target : NULL, typed,
+						 &count);
 		}
 	}
 }
@@ -174,15 +176,34 @@ static const struct option_spec *find_option(const struct command *command, cons
 	return NULL;
 }
 
-/* Returns true if the word is the argument of `option`, the word before it. */
-static bool offer_argument(const struct option_spec *option, const char *typed)
+/* The word behind -p; NULL: none. */
+static const char *find_process(int count, char **words)
 {
+	for (int i = 1; i + 1 < count; i++) {
+		if (!strcmp(words[i], "-p"))
+			return words[i + 1];
+	}
+	return NULL;
+}
+
+/* Returns true if the last word is the argument of `option`, the word before it. */
+static bool offer_argument(const struct option_spec *option, int count, char **words)
+{
+	static const char *const tracers[] = { "ctf", "log", "log:", "count", "lttng", "call:" };
+	const char *typed = words[count - 1], *process = find_process(count - 1, words);
+
 	if (!option || !option->argument)
 		return false;
 	for (int i = 0; option->choices && option->choices[i]; i++)
 		offer(option->choices[i], typed);
 	if (!strcmp(option->argument, "TARGET") || !strcmp(option->argument, "PID"))
 		offer_targets(typed, "");
+	for (size_t i = 0; i < sizeof(tracers) / sizeof(tracers[0]); i++) {
+		if (!strcmp(option->argument, "TRACER"))
+			offer(tracers[i], typed);
+	}
+	if (!strcmp(option->argument, "LOC") && process)
+		offer_symbols(process, typed, false);
 	return true;
 }
 
@@ -199,7 +220,10 @@ static void offer_word(const struct command *command, char *typed)
 	if (!colon)
 		return;
 	*colon = '\0';
-	(loc ? offer_symbols : offer_tracepoints)(typed, colon + 1);
+	if (loc)
+		offer_symbols(typed, colon + 1, true);
+	else
+		offer_tracepoints(typed, colon + 1);
 }
 
 void completion_print(const struct command *const *commands, int count, char **words)
@@ -217,7 +241,7 @@ void completion_print(const struct command *const *commands, int count, char **w
 	}
 	if (count == 1)
 		offer("help", typed);
-	if (!command || offer_argument(find_option(command, words[count - 2]), typed))
+	if (!command || offer_argument(find_option(command, words[count - 2]), count, words))
 		return;
 	if (typed[0] == '-')
 		offer_options(command, typed);

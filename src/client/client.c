@@ -1,10 +1,13 @@
 #include "client.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -20,14 +23,37 @@ struct client {
 
 /* ---- the socket's path ----------------------------------------------------------------------- */
 
+/* Without XDG_RUNTIME_DIR (su, cron): the folder that it would name; else one in /tmp, which the
+ * daemon makes for itself alone. */
 static char *user_path(void)
 {
 	const char *folder = getenv("XDG_RUNTIME_DIR");
-	char *path = NULL;
+	char *path = NULL, usual[64];
+	struct stat st;
 
-	if (!folder || folder[0] != '/' || asprintf(&path, "%s/%s", folder, WIRE_SOCKET_USER) < 0)
+	if (folder && folder[0] == '/')
+		return asprintf(&path, "%s/%s", folder, WIRE_SOCKET_USER) < 0 ? NULL : path;
+	snprintf(usual, sizeof(usual), "/run/user/%u", geteuid());
+	if (stat(usual, &st) || st.st_uid != geteuid())
+		snprintf(usual, sizeof(usual), "/tmp/dyntrace-%u", geteuid());
+	return asprintf(&path, "%s/%s", usual, WIRE_SOCKET_USER) < 0 ? NULL : path;
+}
+
+/* Is the folder in /tmp this user's own? Another user could have made it, to listen there. */
+static struct error *check_folder(const char *path)
+{
+	char folder[64];
+	struct stat st;
+
+	snprintf(folder, sizeof(folder), "/tmp/dyntrace-%u", geteuid());
+	if (strncmp(path, folder, strlen(folder)) || lstat(folder, &st))
 		return NULL;
-	return path;
+	if (S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077))
+		return NULL;
+	return error_new(ERROR_FAILED,
+			 "%s is not a directory of yours alone (remove it, set XDG_RUNTIME_DIR, or "
+			 "give --socket PATH)",
+			 folder);
 }
 
 struct error *client_socket_path(const char *given, char **ret_path)
@@ -41,14 +67,14 @@ struct error *client_socket_path(const char *given, char **ret_path)
 		path = strdup(WIRE_SOCKET_ROOT);
 	else
 		path = user_path();
-	if (!path && named)
-		return error_new(ERROR_FAILED, "out of memory");
 	if (!path)
-		return error_new(
-			ERROR_FAILED,
-			"the daemon's socket is unknown (set XDG_RUNTIME_DIR, or give --socket PATH)");
-	*ret_path = path;
-	return NULL;
+		return error_new(ERROR_FAILED, "out of memory");
+	struct error *error = named && *named ? NULL : check_folder(path);
+	if (error)
+		free(path);
+	else
+		*ret_path = path;
+	return error;
 }
 
 /* ---- connection ------------------------------------------------------------------------------ */
@@ -61,6 +87,24 @@ static struct error *no_daemon(const char *path)
 		path,
 		geteuid() == 0 ? "" :
 				 ", as root for all users or as yourself for your own processes");
+}
+
+/* Names the daemon's group, which owns the socket, or the folder if that is closed to others. */
+static struct error *not_permitted(const char *path)
+{
+	_cleanup_free_ char *folder = strdup(path);
+	char *slash = folder ? strrchr(folder, '/') : NULL;
+	struct stat st = { 0 };
+
+	if (slash)
+		*slash = '\0';
+	if (stat(path, &st) && slash && stat(folder, &st))
+		st.st_gid = 0;
+	const struct group *group = st.st_gid ? getgrgid(st.st_gid) : NULL;
+	return error_new(ERROR_NOT_PERMITTED,
+			 "not permitted to use the daemon at %s: only %s%s%s", path,
+			 group ? "root and members of its group (" : "root may",
+			 group ? group->gr_name : "", group ? ") may" : "");
 }
 
 static struct error *connect_to(const char *path, int *ret_fd)
@@ -82,10 +126,7 @@ static struct error *connect_to(const char *path, int *ret_fd)
 	if (errno == ENOENT || errno == ECONNREFUSED || errno == ENOTDIR)
 		return no_daemon(path);
 	if (errno == EACCES)
-		return error_new(
-			ERROR_NOT_PERMITTED,
-			"not permitted to use the daemon at %s: only root and members of its group (dyntrace) may",
-			path);
+		return not_permitted(path);
 	return error_errno(errno, "cannot reach the daemon at %s", path);
 }
 

@@ -233,7 +233,7 @@ class Snapshot:
 
 # ---- traces ----------------------------------------------------------------------------------------
 
-Event = collections.namedtuple("Event", "name ns tid pid fields")
+Event = collections.namedtuple("Event", "name ns tid pid fields context")
 
 
 def plain(field):
@@ -280,7 +280,8 @@ class Trace:
             if part is not None:
                 fields.update(plain(part))
         who = [int(context[key]) if context is not None and key in context else None for key in ("tid", "pid")]
-        self.events.append(Event(event.name, message.default_clock_snapshot.ns_from_origin, *who, fields))
+        self.events.append(Event(event.name, message.default_clock_snapshot.ns_from_origin, *who, fields,
+                                 plain(context) if context is not None else {}))
 
     def named(self, name):
         return [event for event in self.events if event.name == name]

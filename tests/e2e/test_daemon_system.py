@@ -98,6 +98,11 @@ def test_completion_offers_commands_options_processes_functions_and_tracepoints(
     daemon.add(f"{one.pid}:foo", "-n", "mine")
     assert complete(dyntrace, "rm", f"{one.pid}:m", env=env) == [f"{one.pid}:mine"]
     assert complete(dyntrace, "no-such-command", "") == []
+    assert complete(dyntrace, "trace", "-p", own_name[:-1]) == [own_name]
+    assert complete(dyntrace, "trace", "--tracer", "co") == ["count"]
+    for option in ("--function", "--probe"):
+        assert complete(dyntrace, "trace", "-p", one.pid, option, "foo_m") == ["foo_many"]
+        assert complete(dyntrace, "trace", option, "foo_m") == []  # of no process
 
 
 def test_completion_in_bash(build, spin):

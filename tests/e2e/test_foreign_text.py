@@ -77,7 +77,7 @@ def test_few_functions_print():
 def test_text_is_escaped_or_ours():
     """In the programs that print: text_add gets literals, strbuf_add too, strbuf_printf isn't used."""
     found = []
-    for path in sources("src/cli", "src/options"):
+    for path in sources("src/cli", "src/options", "src/control/lines"):
         if path in PRINTERS:
             continue
         text = code(path)

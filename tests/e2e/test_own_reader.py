@@ -10,7 +10,7 @@ import own_reader
 from harness import Trace
 from test_values import compile_program
 
-HEAD = 88  # bytes of a packet's head (ctf/metadata.h)
+HEAD = 104  # bytes of a packet's head (ctf/metadata.h)
 CALLS = [word for name in ("leaf", "mid", "rec", "top_") for word in ("--function", name)]
 
 

@@ -476,7 +476,7 @@ def test_print_shows_events_at_once(dyntrace, program):
     target.go().wait_ready()
     lines = [tracing.process.stdout.readline() for _ in range(3)]  # while it goes on
     for number, line in enumerate(lines):
-        assert re.fullmatch(rf"\d\d:\d\d:\d\d\.\d{{9}} spin tid {target.pid} foo_entry "
+        assert re.fullmatch(rf"\d\d:\d\d:\d\d\.\d{{9}} \(\+[\d?.]+\) spin tid {target.pid} foo_entry "
                             rf"{{ number = {number}, factor = {number * 1000}, text = \"dyntrace\" }}\n", line), line
     target.go().wait_ready()
     trace = tracing.stop()

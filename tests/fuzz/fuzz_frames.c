@@ -7,7 +7,7 @@
 
 #include "fuzz.h"
 
-#include "cli/view/view_frames.h"
+#include "control/lines/frames.h"
 #include "shared/unwind.h"
 
 #define LINES_MAX 64

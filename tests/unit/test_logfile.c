@@ -26,11 +26,23 @@
 static const struct clock_estimate estimate = { .frequency = 1000000000 };
 static char filler[LONG_LINE];
 
+static struct event_type type = { .name = (char *)"hit", .is_variable = true };
+static struct event_types types = { .items = &type, .count = 1 };
+
+/* A line of that length, by a string in the event. */
 static void add_line(struct logfile *log, uint64_t clock)
 {
-	struct event_type type = { .name = filler };
+	static struct event_field field = { .name = "text", .type = FIELD_STRING };
+	uint64_t words[1 + LONG_LINE / 8] = { 0 };
 
-	logfile_add(log, &estimate, &(struct line_event){ &type, NULL, 0, clock, 7 });
+	type.fields = &field;
+	type.field_count = 1;
+	memcpy(words + 1, filler, sizeof(filler));
+	logfile_add(log, &(struct line_event){ .tid = 7,
+					       .words = words,
+					       .count = sizeof(words) / 8,
+					       .clock = clock,
+					       .process = "program" });
 }
 
 static struct logfile *new_log(int fd)
@@ -39,7 +51,8 @@ static struct logfile *new_log(int fd)
 	struct logfile *log;
 
 	memset(filler, 'x', sizeof(filler) - 1);
-	assert_null(logfile_open(&proc, "file", fd, &log));
+	type.left_out = 0;
+	assert_null(logfile_open(&proc, &types, "file", fd, &log));
 	return log;
 }
 
@@ -68,17 +81,19 @@ static void check_unread(struct logfile *log, int reader)
 	for (int round = 0; round < 2; round++) {
 		for (int i = 0; i < 100; i++, added++)
 			add_line(log, added);
-		logfile_flush(log, UINT64_MAX, false);
+		logfile_flush(log, &estimate, UINT64_MAX, false);
 		taken += take_lines(reader);
-		logfile_flush(log, UINT64_MAX, false);
+		logfile_flush(log, &estimate, UINT64_MAX, false);
 		taken += take_lines(reader);
-		logfile_flush(log, UINT64_MAX, true);
+		logfile_flush(log, &estimate, UINT64_MAX, true);
 		assert_int_equal(log->lines.count, 0);
-		assert_int_equal(log->partly, 0);
+		assert_int_equal(log->events.count, 0);
+		assert_int_equal(log->written, 0);
 	}
 	taken += take_lines(reader);
 	assert_true(taken > 0 && log->left_out > 0);
 	assert_int_equal(taken + log->left_out, added);
+	assert_int_equal(type.left_out, log->left_out); /* for list-tracepoints */
 	logfile_free(log);
 }
 
@@ -159,7 +174,7 @@ static void test_no_reader(void **state)
 	struct logfile *log = new_log(fds[1]);
 	add_line(log, 1);
 	add_line(log, 2);
-	logfile_flush(log, UINT64_MAX, false);
+	logfile_flush(log, &estimate, UINT64_MAX, false);
 	assert_int_equal(log->left_out, 2);
 	assert_int_equal(log->failed, 0);
 	logfile_free(log);
@@ -188,13 +203,13 @@ static int run_short_of_memory(void)
 	setrlimit(RLIMIT_AS, &limit);
 	for (; added < 1000; added++)
 		add_line(log, added);
-	logfile_flush(log, 499, false); /* some stay */
+	logfile_flush(log, &estimate, 499, false); /* some stay */
 	setrlimit(RLIMIT_AS, &former);
 	left_out = log->left_out;
 	if (!left_out || left_out >= added)
 		return 1;
 	add_line(log, added);
-	logfile_flush(log, UINT64_MAX, true);
+	logfile_flush(log, &estimate, UINT64_MAX, true);
 	if (log->left_out != left_out || log->closed)
 		return 2;
 	logfile_free(log);

@@ -169,7 +169,7 @@ static void test_order_is_by_sequence(void **unused)
 	assert_int_equal(trace.totals.packets, 4); /* a chunk, a packet */
 	expect_order(&trace, "0012223");
 	assert_int_equal(
-		rig_judge(&trace, "{ tid = 1071, pid = 1070, vtid = 71, vpid = 70 }").events, 7);
+		rig_judge(&trace, "{ tid = 1071, pid = 1070, vtid = 71, vpid = 70, procname = \"\" }").events, 7);
 	tear_down(&trace);
 }
 

@@ -104,11 +104,11 @@ static void test_values_and_clock(void **unused)
 	/* 1700000000 s + (5 + 7 * 2^40 + 123) ns */
 	assert_string_equal(
 		text,
-		"[1700007696.581394560] h:p:(9) two: { tid = 11, pid = 10, vtid = 2, vpid = 1 }, "
+		"[1700007696.581394560] h:p:(9) two: { tid = 11, pid = 10, vtid = 2, vpid = 1, procname = \"\" }, "
 		"{ arg0 = 1, arg1 = 18446744073709551615 }\n"
-		"[1700007696.581394600] h:p:(9) word: { tid = 11, pid = 10, vtid = 2, vpid = 1 }, "
+		"[1700007696.581394600] h:p:(9) word: { tid = 11, pid = 10, vtid = 2, vpid = 1, procname = \"\" }, "
 		"{ arg0 = 7 }\n"
-		"[1700007696.581394601] h:p:(9) bare: { tid = 11, pid = 10, vtid = 2, vpid = 1 }, "
+		"[1700007696.581394601] h:p:(9) bare: { tid = 11, pid = 10, vtid = 2, vpid = 1, procname = \"\" }, "
 		"{ }\n");
 	rig_remove(&trace);
 }
@@ -175,7 +175,7 @@ static void test_hostile_names(void **unused)
 	RIG_OK(writer_close(trace.writer));
 	_cleanup_free_ char *text = rig_babeltrace(&trace, "--clock-cycles --no-delta");
 	static const char payload[] =
-		"{ tid = 0, pid = 0, vtid = 0, vpid = 0 }, { struct = -1, event = -2, "
+		"{ tid = 0, pid = 0, vtid = 0, vpid = 0, procname = \"\" }, { struct = -1, event = -2, "
 		"x = 0x89ABCDEF, x__3 = -5, _unused_0 = [ [0] = 17, [1] = 17, "
 		"[2] = 17, [3] = 17, [4] = 17, [5] = 17, [6] = 17, [7] = 17 ], a_b_c = 200, "
 		"_lead = 77, a_b_c__6 = -16, 9lives = 3, align = 4 }";
@@ -185,7 +185,7 @@ static void test_hostile_names(void **unused)
 		"[00000000000000000001] ho\"st:a\\b\nc\t\x01z:(3) we\"ird\\ n\n"
 		"ame: \xc3\xa9 {};: %s\n"
 		"[00000000000000000002] ho\"st:a\\b\nc\t"
-		"\x01z:(3) <unknown>: { tid = 0, pid = 0, vtid = 0, vpid = 0 }, { }\n"
+		"\x01z:(3) <unknown>: { tid = 0, pid = 0, vtid = 0, vpid = 0, procname = \"\" }, { }\n"
 		"[00000001099511627776] ho\"st:a\\b\nc\t\x01z:(3) we\"ird\\ n\n"
 		"ame: \xc3\xa9 {};: %s\n",
 		payload, payload);
@@ -220,8 +220,8 @@ static void test_update_adds_types(void **unused)
 	_cleanup_free_ char *text = rig_babeltrace(&trace, "--clock-seconds --no-delta");
 	assert_string_equal(
 		text,
-		"[-2.999998995] h:p:(9) bare: { tid = 11, pid = 10, vtid = 2, vpid = 1 }, { }\n"
-		"[-2.999997995] h:p:(9) later: { tid = 0, pid = 0, vtid = 0, vpid = 0 }, { }\n");
+		"[-2.999998995] h:p:(9) bare: { tid = 11, pid = 10, vtid = 2, vpid = 1, procname = \"\" }, { }\n"
+		"[-2.999997995] h:p:(9) later: { tid = 0, pid = 0, vtid = 0, vpid = 0, procname = \"\" }, { }\n");
 	rig_remove(&trace);
 }
 

@@ -25,6 +25,7 @@ static void print_json(const struct wire_message *item, const char *user)
 	daemon_call_json_text(&text, "output", wire_get_text(item, WIRE_OUTPUT));
 	text_add(&text, ",\"recording\":");
 	text_add(&text, wire_get_number(item, WIRE_RECORDING, 0) ? "true" : "false");
+	daemon_call_json_texts(&text, "stopped", item, WIRE_DETAIL);
 	daemon_call_json_number(&text, "targets", wire_get_number(item, WIRE_TARGET_COUNT, 0));
 	daemon_call_json_number(&text, "tracepoints",
 				wire_get_number(item, WIRE_TRACEPOINT_COUNT, 0));
@@ -33,6 +34,23 @@ static void print_json(const struct wire_message *item, const char *user)
 	text_add(&text, "}\n");
 	text_flush(&text);
 	strbuf_free(&text);
+}
+
+static void print_recording(const struct wire_message *item)
+{
+	const char *before = ", but stopped in ";
+	struct wire_value value;
+
+	cli_print("recording:   %s", daemon_call_number_of(item, WIRE_RECORDING) ?
+					     "on" :
+					     "off ('dyntrace start' starts it)");
+	for (size_t at = 0; wire_next(item, &at, &value);) {
+		if (value.tag != WIRE_DETAIL)
+			continue;
+		cli_print("%s%s", before, value.text);
+		before = ", ";
+	}
+	cli_print("\n");
 }
 
 static struct error *print_status(void *context, const struct wire_message *item)
@@ -50,9 +68,7 @@ static struct error *print_status(void *context, const struct wire_message *item
 	       daemon_call_number_of(item, WIRE_PID), user);
 	cli_print("socket:      %s\n", daemon_call_text_of(item, WIRE_SOCKET_PATH));
 	cli_print("traces:      %s\n", daemon_call_text_of(item, WIRE_OUTPUT));
-	cli_print("recording:   %s\n", daemon_call_number_of(item, WIRE_RECORDING) ?
-					    "on" :
-					    "off ('dyntrace start' starts it)");
+	print_recording(item);
 	cli_print("targets:     %llu\n", daemon_call_number_of(item, WIRE_TARGET_COUNT));
 	cli_print("tracepoints: %llu, and %llu waiting for a program\n",
 	       daemon_call_number_of(item, WIRE_TRACEPOINT_COUNT),

@@ -20,17 +20,18 @@ static void add_event(struct exporting *exporting, struct viewer *viewer,
 	text_add(text, ",");
 	text_add_csv(text, cursor->type->name, strlen(cursor->type->name));
 	text_add(text, ",");
-	viewer->text.length = 0;
-	viewer->cycles = cursor->cycles;
+	viewer->line.text.length = 0;
+	viewer->line.cycles = cursor->cycles;
 	view_own_modules(viewer, &stream->input->layout);
 	view_own_fields(viewer, cursor->type, cursor->event);
-	text_add_csv(text, viewer->text.length ? viewer->text.text : "", viewer->text.length);
+	text_add_csv(text, viewer->line.text.length ? viewer->line.text.text : "",
+		     viewer->line.text.length);
 	text_add(text, "\n");
 }
 
 struct error *export_csv(struct exporting *exporting)
 {
-	struct viewer viewer = { .colours = { "", "", "", "", "" } };
+	struct viewer viewer = { .line.colours = { "", "", "", "", "" } };
 	struct trace_merge merge;
 	struct error *error = trace_merge_begin(&merge, exporting->traces->inputs.items,
 						exporting->traces->inputs.count);

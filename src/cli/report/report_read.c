@@ -234,13 +234,13 @@ static void add_slow(struct replay *replay, const struct open_call *call, uint64
 		(report->slow_count - at) * sizeof(*report->slowest));
 	report->slow_count++;
 	view_own_modules(viewer, &replay->input->layout);
-	viewer->cycles = replay->cursor->cycles;
-	viewer->text.length = 0;
+	viewer->line.cycles = replay->cursor->cycles;
+	viewer->line.text.length = 0;
 	if (call && call->entry)
 		view_own_fields(viewer, call->entry_type, call->entry);
 	struct layout_place ret;
 	if (layout_find(replay->cursor->type, replay->cursor->event, "ret", &ret)) {
-		text_add(&viewer->text, viewer->text.length ? " -> " : "-> ");
+		text_add(&viewer->line.text, viewer->line.text.length ? " -> " : "-> ");
 		view_own_value(viewer, &ret, replay->cursor->event);
 	}
 	report->slowest[at] = (struct report_slow){
@@ -249,9 +249,9 @@ static void add_slow(struct replay *replay, const struct open_call *call, uint64
 			    (int64_t)duration,
 		.tid = replay->cursor->head.tid,
 		.pid = replay->cursor->head.pid,
-		.text = viewer->text.length ? strdup(viewer->text.text) : NULL,
+		.text = viewer->line.text.length ? strdup(viewer->line.text.text) : NULL,
 	};
-	viewer->text.length = 0;
+	viewer->line.text.length = 0;
 }
 
 /* Counts the call among its caller's and its callee's, for the function that is looked at. */

@@ -13,13 +13,14 @@
 #include "control/base/interrupt.h"
 #include "control/base/now.h"
 #include "explain.h"
+#include "old_trace.h"
 #include "options/commands.h"
 #include "summary.h"
 #include "trace_args.h"
 #include "trace_begin.h"
 
 #define STEP_MS 50
-#define LOG_STEP_MS 10
+#define LINE_STEP_MS 10
 
 static volatile sig_atomic_t signals_seen;
 static volatile sig_atomic_t last_signal;
@@ -54,6 +55,8 @@ static void on_signal(int number)
 void trace_will_change(void)
 {
 	unchanged = 0;
+	if (trace_args.output)
+		old_trace_move(trace_args.output);
 }
 
 void trace_command_runs(void)
@@ -105,7 +108,6 @@ static void catch_signals(void)
 static void run_free(struct trace_run *run)
 {
 	session_destroy(run->session);
-	printer_destroy(run->printer);
 	launch_free(run->launch);
 	trace_targets_close(&run->opened);
 	free(run->output);
@@ -152,26 +154,47 @@ static struct error *take_snapshots(struct trace_run *run)
 	return NULL;
 }
 
+/* Has the reader of --print gone, as head does after its last line? */
+static bool is_unread(const struct trace_run *run)
+{
+	bool closed;
+
+	session_unprinted(run->session, &closed);
+	return closed;
+}
+
+/* --for counts from when hits count: when all was placed, in one stop. Of several processes, from
+ * when the last has its tracepoints. */
+static double count_from(const struct trace_run *run)
+{
+	uint64_t begun = session_begun_ns(run->session);
+
+	return begun && !run->joined ? (double)begun / 1e9 : seconds_now();
+}
+
 static struct error *record(struct trace_run *run)
 {
-	double end = trace_args.seconds > 0 ? seconds_now() + trace_args.seconds : 0;
+	double end = trace_args.seconds > 0 ? count_from(run) + trace_args.seconds : 0;
+	bool has_lines = trace_args.print || trace_args.tracer->kind == TRACER_LOG;
 	struct error *error = NULL;
 
-	while (!error && !run->ended && !must_stop() && (!end || seconds_now() < end)) {
-		error = session_step(run->session,
-				     trace_args.tracer->kind == TRACER_LOG ? LOG_STEP_MS : STEP_MS);
+	while (!error && !run->ended && !must_stop() && !is_unread(run) &&
+	       (!end || seconds_now() < end)) {
+		error = session_step(run->session, has_lines ? LINE_STEP_MS : STEP_MS);
 		if (!error)
 			error = take_snapshots(run);
-		if (run->printer)
-			printer_flush(run->printer, false);
 		if (!error)
 			error = poll_end(run);
 	}
+	/* Now, and not when thousands of tracepoints are out: all of them end together. */
+	struct error *stopping = session_recording(run->session, false);
 	if (error && error_kind(error) == ERROR_INTERRUPTED) { /* the usual end, in a long step */
 		error_free(error);
-		return NULL;
+		error = NULL;
 	}
-	return error;
+	if (error)
+		error_free(stopping);
+	return error ? error : stopping;
 }
 
 /* Waits after --for until the command ends: its exit status becomes dyntrace's. */
@@ -241,6 +264,18 @@ static void note_left_out(const struct trace_run *run)
 			 count == 1 ? ":" : ", such as", why);
 }
 
+/* Nobody wonders about lines after the last that he wanted: --print | head. */
+static void note_unprinted(const struct trace_run *run)
+{
+	bool closed;
+	uint64_t count = session_unprinted(run->session, &closed);
+
+	if (count && !closed)
+		cli_note("%llu lines not printed: they were not read in time%s",
+			 (unsigned long long)count,
+			 trace_args.tracer->has_trace ? " (the trace has all events)" : "");
+}
+
 static struct error *trace_target(struct trace_run *run)
 {
 	struct session_summary summary;
@@ -254,12 +289,11 @@ static struct error *trace_target(struct trace_run *run)
 		note_begun(run);
 	error = record(run);
 	struct error *ending = session_end(run->session, &summary);
-	if (run->printer)
-		printer_flush(run->printer, true);
-	if (run->printer && printer_left_out(run->printer))
-		cli_note(
-			"%llu lines not printed: stdout was not read in time (the trace has all events)",
-			(unsigned long long)printer_left_out(run->printer));
+	note_unprinted(run);
+	if (run->launch && run->ended && summary.children && !trace_args.quiet)
+		cli_note("%u forked %s and %s no longer traced", summary.children,
+			 summary.children == 1 ? "child still runs" : "children still run",
+			 summary.children == 1 ? "is" : "are");
 	if (summary.lines_left_out)
 		cli_note("%llu lines not written: %s", (unsigned long long)summary.lines_left_out,
 			 summary.lines_failed ? strerror(summary.lines_failed) :

@@ -149,6 +149,12 @@ static void print_size(uint64_t bytes)
 	cli_print_error(unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
 }
 
+/* How long hits were counted: from when the last tracepoint was placed, the same for all. */
+static double recorded_seconds(const struct session_summary *summary)
+{
+	return (double)summary->recorded_ns / 1e9;
+}
+
 static void print_totals(const struct session_summary *summary, const char *directory)
 {
 	const struct reader_totals *totals = &summary->totals;
@@ -162,6 +168,7 @@ static void print_totals(const struct session_summary *summary, const char *dire
 		cli_print_error(", %llu overwritten", (unsigned long long)totals->overwritten);
 	cli_print_error(", ");
 	print_size(totals->bytes);
+	cli_print_error(" in %.3f s", recorded_seconds(summary));
 	if (totals->damaged)
 		cli_print_error(
 			"; the program has damaged its counts of lost events: the lost are at most as many");
@@ -194,6 +201,8 @@ void summary_print(const struct session *session, const struct session_summary *
 	summary_exits_rest(session);
 	if (directory)
 		print_totals(summary, directory);
+	else
+		cli_print_error("traced for %.3f s\n", recorded_seconds(summary));
 	if (summary->late_libraries)
 		cli_note(
 			"placing tracepoints in a newly loaded library took more than 2 s, and the process went "

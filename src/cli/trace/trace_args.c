@@ -66,7 +66,8 @@ const struct option_spec trace_options[] = {
 	  .string = &trace_args.rate_text },
 
 	OPTION_GROUP("Output and buffers"),
-	{ 'o', "output", "DIR", "directory of the trace (default: ./NAME-DATE.dyntrace)",
+	{ 'o', "output", "DIR", "directory of the trace (default: ./NAME-DATE.dyntrace); a trace that is there\n"
+	  "becomes DIR.old",
 	  .string = &trace_args.output },
 	{ 0, "tracer", "TRACER",
 	  "action on each hit: ctf (record an event, the default); log[:FILE] (write a line of text to\n"
@@ -80,6 +81,9 @@ const struct option_spec trace_options[] = {
 	{ 0, "for", "SECONDS", "stop after this time; also with a unit: 200ms, 5m", .seconds = &trace_args.seconds },
 	{ 0, "print", NULL, "print every event as a line of text, at once",
 	  .flag = &trace_args.print },
+	{ 0, "print-to", "FILE",
+	  "the same, to FILE instead of standard output (/dev/stderr: standard error)",
+	  .string = &trace_args.print_to },
 	{ 0, "buffer-size", "SIZE", "memory for unwritten events (default: 64M)",
 	  .size = &trace_args.buffer_size },
 	{ 0, "mode", "MODE",
@@ -223,6 +227,7 @@ struct error *trace_args_check(const struct words *words)
 {
 	struct error *error = parse_tracer();
 
+	trace_args.print |= trace_args.print_to != NULL;
 	if (!error)
 		error = check_words(words);
 	return error ? error : parse_rate();

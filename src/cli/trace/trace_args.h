@@ -28,6 +28,7 @@ struct trace_args {
 	double seconds;
 	int mode; /* enum session_mode */
 	bool print;
+	const char *print_to;
 	bool no_follow_fork;
 	bool follow_exec;
 	bool no_suspend;

@@ -1,20 +1,24 @@
 #include "trace_begin.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 #include <wordexp.h>
 
 #include "control/base/cleanup.h"
 #include "control/base/quote.h"
 #include "control/session/follow_exec/follow_exec.h"
 #include "leftovers.h"
+#include "old_trace.h"
 #include "options/commands.h"
 #include "trace_args.h"
 
-#define PRINT_MS 50
+#define PRINT_MS 20
 
 /* ---- target --------------------------------------------------------------------------------- */
 
@@ -87,11 +91,13 @@ struct error *trace_begin_check_output(void)
 {
 	struct stat st;
 
-	if (trace_args.output && !lstat(trace_args.output, &st))
+	if (!trace_args.output || lstat(trace_args.output, &st))
+		return NULL;
+	if (!old_trace_is_one(trace_args.output))
 		return error_new(ERROR_FAILED,
-				 "%s: exists already (name another directory, or remove it)",
+				 "%s: exists already, and is no complete trace (name another directory)",
 				 trace_args.output);
-	return NULL;
+	return old_trace_check(trace_args.output);
 }
 
 /* The executable's file name, or comm if the program was started through a link of another name
@@ -163,6 +169,34 @@ static void print_note(void *context, const char *line)
 	cli_note("%s", line);
 }
 
+/* The caller's own standard error may be something that can't be opened again, as a socket. */
+static struct error *open_print(int *ret_fd)
+{
+	const char *file = trace_args.print_to;
+	int fd;
+
+	if (!file)
+		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	else if (strcmp(file, "/dev/stderr") == 0)
+		fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+	else
+		fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+			  0666);
+	if (fd < 0)
+		return error_errno(errno, "%s: cannot write to %s", file ? "--print-to" : "--print",
+				   file ? file : "standard output");
+	*ret_fd = fd;
+	return NULL;
+}
+
+static struct error *begin_printing(struct trace_run *run)
+{
+	int fd = -1;
+	struct error *error = open_print(&fd);
+
+	return error ? error : session_print(run->session, fd);
+}
+
 struct error *trace_begin_create_session(struct trace_run *run)
 {
 	struct session_options options = { .output = run->output,
@@ -175,18 +209,13 @@ struct error *trace_begin_create_session(struct trace_run *run)
 					   .mode = (enum session_mode)trace_args.mode };
 
 	if (trace_args.print)
-		run->printer = printer_create(run->proc->comm);
-	if (run->printer) {
 		options.flush_ms = PRINT_MS;
-		options.observe = printer_events;
-		options.observe_context = run->printer;
-	}
 	struct error *error = session_create(run->proc, &options, &run->session);
 
 	if (!error && options.follow_exec)
 		follow_exec_enable(run->session);
-	if (!error && run->printer)
-		printer_attach(run->printer, run->session);
+	if (!error && trace_args.print)
+		error = begin_printing(run);
 
 	for (size_t i = 0; i < trace_args.what.count && !error; i++) {
 		const struct option_value *value = &trace_args.what.items[i];
@@ -293,7 +322,6 @@ static struct error *resolve_running(struct trace_run *run)
 		run->proc = run->opened.items[0] = run->opened.items[i];
 		run->opened.items[i] = first;
 		session_destroy(take_ptr(&run->session));
-		printer_destroy(take_ptr(&run->printer));
 		error = trace_begin_create_session(run);
 		if (!error)
 			error = session_resolve(run->session);

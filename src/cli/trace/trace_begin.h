@@ -12,7 +12,6 @@
 #include "control/launch/launch.h"
 #include "control/session/session.h"
 #include "options/options.h"
-#include "print.h"
 #include "trace_targets.h"
 
 struct trace_run {
@@ -22,7 +21,6 @@ struct trace_run {
 	size_t joined; /* processes that are traced beside `proc` */
 	struct session *session;
 	char *output;
-	struct printer *printer; /* NULL: without --print */
 	unsigned snapshots; /* written so far */
 	sig_atomic_t snapshots_handled; /* value of snapshots_wanted at the last snapshot */
 	int status; /* of the launched command, as waitpid gives it */
@@ -33,7 +31,7 @@ struct trace_run {
 void trace_will_change(void);
 void trace_command_runs(void);
 
-/* Fails if -o names a file that exists; before anything starts. */
+/* Fails if -o names a file that is no trace; before anything starts. */
 struct error *trace_begin_check_output(void);
 /* Starts the command, held at its first instruction, or opens the process and cleans up after a
  * dyntrace that was killed. */

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/lines/frames.h"
 #include "options/commands.h"
 #include "view.h"
 #include "view_filter.h"
-#include "view_frames.h"
 #include "view_newest.h"
 #include "view_own.h"
 #include "view_select.h"
@@ -39,8 +39,8 @@ static const struct option_spec options[] = {
 	{ 0 },
 };
 
-static const struct colours no_colours = { "", "", "", "", "" };
-static const struct colours colours = { "\033[2m", "\033[1;32m", "\033[36m", "\033[1;31m",
+static const struct line_colours no_colours = { "", "", "", "", "" };
+static const struct line_colours colours = { "\033[2m", "\033[1;32m", "\033[36m", "\033[1;31m",
 					"\033[0m" };
 
 typedef struct error *run_fn(const char *path, struct viewer *viewer);
@@ -50,8 +50,8 @@ static struct error *print_trace(struct view_reader *reader, const char *path,
 				 const struct filter_source *source, run_fn *run_reader)
 {
 	struct viewer viewer = { .reader = reader,
-				 .json = args.json,
-				 .colours = no_colours,
+				 .line.json = args.json,
+				 .line.colours = no_colours,
 				 .select = &args.select,
 				 .tree = args.tree			       ? TREE_ALWAYS :
 					 args.lines || args.json || args.filter ||
@@ -60,14 +60,14 @@ static struct error *print_trace(struct view_reader *reader, const char *path,
 				 .all_arguments = args.all_arguments };
 
 	if (cli_has_colour(STDOUT_FILENO) && !args.json)
-		viewer.colours = colours;
+		viewer.line.colours = colours;
 	if (args.filter && !(viewer.filter = view_filter_create(args.filter, source)))
 		return error_new(ERROR_FAILED, "out of memory");
 	struct error *error = run_reader(path, &viewer);
-	int flushed = view_reader_flush(reader, &viewer.text);
+	int flushed = view_reader_flush(reader, &viewer.line.text);
 	if (!viewer.write_error)
 		viewer.write_error = flushed;
-	strbuf_free(&viewer.text);
+	strbuf_free(&viewer.line.text);
 	if (!error)
 		error = viewer.select_error;
 	if (!error && viewer.filter) {
@@ -76,7 +76,7 @@ static struct error *print_trace(struct view_reader *reader, const char *path,
 			error = error_wrap(error, "--filter");
 	}
 	view_filter_destroy(viewer.filter);
-	frames_free(viewer.frames);
+	frames_free(viewer.line.frames);
 	if (!error && viewer.write_error && viewer.write_error != EPIPE)
 		error = error_errno(viewer.write_error, "cannot write the events");
 	return error;

@@ -3,9 +3,9 @@
  *
  * cmd_view.c is the command, which starts a reader (view_reader.h). There view_own.c reads a trace
  * of our own. Any other is for a second reader, in which view_graph.c reads it with libbabeltrace2.
- * view_line.c formats events, view_loss.c losses, view_field.c fields,
- * view_frames.c backtraces; view_filter.c selects events. libbabeltrace2 calls back from its graph,
- * so struct viewer keeps errors until the end.
+ * view_own_line.c walks events of the one, view_line.c and view_field.c of the other: what a line
+ * looks like is control/lines/event_line.h's. view_loss.c formats losses; view_filter.c selects
+ * events. libbabeltrace2 calls back from its graph, so struct viewer keeps errors until the end.
  */
 #ifndef DYNTRACE_VIEW_H
 #define DYNTRACE_VIEW_H
@@ -13,37 +13,24 @@
 #include <babeltrace2/babeltrace.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "control/base/error.h"
-#include "control/base/strbuf.h"
+#include "control/lines/event_line.h"
 #include "view_reader.h"
 
-struct colours {
-	const char *time, *name, *key, *loss, *off; /* escape sequences, or "" */
-};
-
-/* Indices of tid and pid in a stream class's packet context; -1: absent. */
+/* Indices of thread and process in a stream class's packet context; -1: absent. */
 struct who_index {
 	const bt_stream_class *stream_class;
-	int tid, pid;
+	int tid, pid, process;
 };
 
 struct viewer {
 	struct view_reader *reader; /* the parent's eyes */
-	bool json;
-	struct colours colours;
-	struct strbuf text; /* lines not written yet */
+	struct event_line line; /* and lines not written yet */
 	int write_error; /* errno of a failed write; 0: none */
 	bool is_damaged; /* libbabeltrace2 made a mistake, after which nothing is certain */
-	bool has_last;
-	int64_t last_ns; /* time of the previous event */
-	time_t second; /* formatted in `clock` */
-	char clock[32];
 	struct who_index who;
-	const void *trace; /* of `frames` */
-	struct frames *frames;
-	uint64_t cycles; /* clock of the current event */
+	const void *trace; /* of line.frames */
 	struct view_filter *filter; /* NULL: print every event */
 	struct view_select *select; /* NULL: all; never so for libbabeltrace2's reader */
 	bool is_placed; /* view_select_place was called, by libbabeltrace2's reader */
@@ -58,13 +45,8 @@ struct error *view_graph_run(const char *path, struct viewer *viewer);
 /* Appends the line of a message: an event or a loss. */
 void view_line_message(struct viewer *viewer, const bt_message *message);
 
-/* Appends a time: local time of day as text, UTC with the date as JSON. */
-void view_line_time(struct viewer *viewer, int64_t ns);
 /* Gives the wall-clock time of a snapshot; false: unknown. */
 bool view_line_ns(const bt_clock_snapshot *snapshot, int64_t *ret_ns);
-
-/* Appends " (+0.000001234) "; the first event has no delta. */
-void view_line_delta(struct viewer *viewer, int64_t ns);
 
 /* Append the line of a loss. */
 void view_loss_line(struct viewer *viewer, const char *what, uint64_t count, int64_t begin,
@@ -72,12 +54,9 @@ void view_loss_line(struct viewer *viewer, const char *what, uint64_t count, int
 void view_loss_events(struct viewer *viewer, const bt_message *message);
 void view_loss_packets(struct viewer *viewer, const bt_message *message);
 
-/* Appends a number, which in JSON may be a string. */
-void view_field_real(struct viewer *viewer, double value, bool is_single);
 /* Appends the field's value. */
 void view_field_value(struct viewer *viewer, const bt_field *field);
-/* Appends a structure's members, separated by commas. `any`: members precede them; returns the same
- * for what follows. */
-bool view_field_members(struct viewer *viewer, const bt_field *structure, bool any);
+/* Appends a structure's members. */
+void view_field_members(struct viewer *viewer, const bt_field *structure);
 
 #endif

@@ -65,9 +65,9 @@ static void print_batch(struct viewer *viewer, bt_message_array_const messages, 
 
 		view_line_message(viewer, messages[i]);
 		bt_message_put_ref(messages[i]);
-		if (viewer->text.length >= VIEW_READER_KEPT_MAX && !viewer->write_error)
-			viewer->write_error = view_reader_flush(viewer->reader, &viewer->text);
-		view_reader_note(viewer->reader, is_event, &viewer->text);
+		if (viewer->line.text.length >= VIEW_READER_KEPT_MAX && !viewer->write_error)
+			viewer->write_error = view_reader_flush(viewer->reader, &viewer->line.text);
+		view_reader_note(viewer->reader, is_event, &viewer->line.text);
 	}
 }
 

@@ -18,10 +18,10 @@ struct loss {
 
 static void add_text(struct viewer *viewer, const struct loss *loss)
 {
-	struct strbuf *text = &viewer->text;
+	struct strbuf *text = &viewer->line.text;
 	bool is_one = loss->is_counted && loss->count == 1;
 
-	text_own(text, viewer->colours.loss);
+	event_line_colour(&viewer->line, viewer->line.colours.loss);
 	text_add(text, "[lost ");
 	if (loss->is_counted)
 		text_unsigned(text, loss->count);
@@ -31,18 +31,18 @@ static void add_text(struct viewer *viewer, const struct loss *loss)
 	quote_plain(text, loss->what, strlen(loss->what) - is_one);
 	if (loss->has_times) {
 		text_add(text, " between ");
-		view_line_time(viewer, loss->begin);
+		event_line_time(&viewer->line, loss->begin);
 		text_add(text, " and ");
-		view_line_time(viewer, loss->end);
+		event_line_time(&viewer->line, loss->end);
 	}
 	text_add(text, "]");
-	text_own(text, viewer->colours.off);
+	event_line_colour(&viewer->line, viewer->line.colours.off);
 	text_add(text, "\n");
 }
 
 static void add_json(struct viewer *viewer, const struct loss *loss)
 {
-	struct strbuf *text = &viewer->text;
+	struct strbuf *text = &viewer->line.text;
 
 	text_add(text, "{\"lost_");
 	text_own(text, loss->what);
@@ -66,7 +66,7 @@ void view_loss_line(struct viewer *viewer, const char *what, uint64_t count, int
 	struct loss loss = { .what = what, .count = count, .is_counted = true, .has_times = true,
 			     .begin = begin, .end = end };
 
-	(viewer->json ? add_json : add_text)(viewer, &loss);
+	(viewer->line.json ? add_json : add_text)(viewer, &loss);
 }
 
 static void print_loss(struct viewer *viewer, struct loss *loss, const bt_clock_snapshot *begin,
@@ -74,7 +74,7 @@ static void print_loss(struct viewer *viewer, struct loss *loss, const bt_clock_
 {
 	loss->has_times = begin && end && view_line_ns(begin, &loss->begin) &&
 			  view_line_ns(end, &loss->end);
-	(viewer->json ? add_json : add_text)(viewer, loss);
+	(viewer->line.json ? add_json : add_text)(viewer, loss);
 }
 
 void view_loss_events(struct viewer *viewer, const bt_message *message)

@@ -4,7 +4,7 @@
 
 #include "control/base/cleanup.h"
 #include "view_filter.h"
-#include "view_frames.h"
+#include "control/lines/frames.h"
 #include "view_select.h"
 #include "view_tree.h"
 
@@ -74,9 +74,9 @@ struct error *view_own_open(const char *path, const char *other, struct view_rea
 
 void view_own_end(struct viewer *viewer)
 {
-	strbuf_free(&viewer->text);
-	frames_free(viewer->frames);
-	viewer->frames = NULL;
+	strbuf_free(&viewer->line.text);
+	frames_free(viewer->line.frames);
+	viewer->line.frames = NULL;
 }
 
 /* The first event's time, and the others' of that day. */
@@ -132,9 +132,9 @@ static void print_all(struct viewer *viewer, struct trace_merge *merge, struct v
 		    (viewer->select && view_select_is_done(viewer->select, stream->ns)))
 			return;
 		print_one(viewer, tree, stream);
-		if (viewer->text.length >= VIEW_READER_KEPT_MAX)
-			viewer->write_error = view_reader_flush(viewer->reader, &viewer->text);
-		view_reader_note(viewer->reader, stream->item == CURSOR_EVENT, &viewer->text);
+		if (viewer->line.text.length >= VIEW_READER_KEPT_MAX)
+			viewer->write_error = view_reader_flush(viewer->reader, &viewer->line.text);
+		view_reader_note(viewer->reader, stream->item == CURSOR_EVENT, &viewer->line.text);
 		if (viewer->write_error)
 			return;
 	}

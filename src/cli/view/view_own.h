@@ -2,7 +2,7 @@
  * view_own.h - traces of our own, by our own reader (control/ctf/read).
  *
  * view_own.c reads the traces and gives each event, in the order of time, to a function;
- * view_own_line.c prints an event as view_line.c prints one of libbabeltrace2's, byte for byte.
+ * view_own_line.c walks an event, for event_line.h, as view_line.c walks one of libbabeltrace2's.
  */
 #ifndef DYNTRACE_VIEW_OWN_H
 #define DYNTRACE_VIEW_OWN_H
@@ -30,8 +30,10 @@ struct error *view_own_run(const char *path, struct viewer *viewer);
 void view_own_line(struct viewer *viewer, struct trace_stream *stream);
 /* Appends the value of a field, all its elements. `event` is the event's first byte. */
 void view_own_value(struct viewer *viewer, const struct layout_place *place, const uint8_t *event);
-/* Appends the event's fields, separated by commas; false: there are none. */
-bool view_own_fields(struct viewer *viewer, const struct layout_event *type, const uint8_t *event);
+/* The process's name: the packet's, without one the trace's; NULL: none. `name` is room for it. */
+const char *view_own_process(const struct trace_stream *stream, char name[WRITER_PROCESS_SIZE + 1]);
+/* Appends the event's fields alone, separated by commas. */
+void view_own_fields(struct viewer *viewer, const struct layout_event *type, const uint8_t *event);
 /* Is it a field without information? */
 bool view_own_is_silent(const struct layout_place *place);
 /* Names of functions for backtraces: reads the modules of the trace anew if it is another one. */

@@ -6,7 +6,7 @@
 #include "shared/sorted.h"
 #include "options/table_text.h"
 #include "options/time_text.h"
-#include "view_frames.h"
+#include "control/lines/frames.h"
 
 #define TIME_WIDTH 10
 #define INDENT_MAX 60
@@ -96,13 +96,15 @@ static struct tree_thread *find_thread(struct view_tree *tree, uint32_t pid, uin
 static unsigned add_process(struct view_tree *tree, const struct trace_stream *stream)
 {
 	const struct metadata_packet *head = &stream->cursor.head;
-	const char *name = trace_layout_variable(&stream->input->layout, "procname");
+	char room[WRITER_PROCESS_SIZE + 1];
+	const char *name = view_own_process(stream, room);
 
 	if (tree->has_pid && tree->pid == head->pid)
 		return 0;
 	tree->has_pid = true;
 	tree->pid = head->pid;
-	quote_format(&tree->viewer->text, "# %s (pid %u)\n", name ? name : "process", head->pid);
+	quote_format(&tree->viewer->line.text, "# %s (pid %u)\n", name ? name : "process",
+		     head->pid);
 	return 1;
 }
 
@@ -114,19 +116,19 @@ static void add_head(struct view_tree *tree, const struct tree_thread *thread, b
 
 	if (is_ended)
 		time_text(duration, time);
-	text_own(&viewer->text, viewer->colours.time);
-	quote_format(&viewer->text, "%*s [%u] ", TIME_WIDTH, time, thread->tid);
-	text_own(&viewer->text, viewer->colours.off);
-	text_add(&viewer->text, "| ");
+	text_own(&viewer->line.text, viewer->line.colours.time);
+	quote_format(&viewer->line.text, "%*s [%u] ", TIME_WIDTH, time, thread->tid);
+	text_own(&viewer->line.text, viewer->line.colours.off);
+	text_add(&viewer->line.text, "| ");
 	for (size_t i = 0; i < depth && i < INDENT_MAX; i++)
-		text_add(&viewer->text, "  ");
+		text_add(&viewer->line.text, "  ");
 }
 
 static void add_name(struct view_tree *tree, const struct layout_event *type)
 {
-	text_own(&tree->viewer->text, tree->viewer->colours.name);
-	quote_plain(&tree->viewer->text, type->name, type->stem);
-	text_own(&tree->viewer->text, tree->viewer->colours.off);
+	text_own(&tree->viewer->line.text, tree->viewer->line.colours.name);
+	quote_plain(&tree->viewer->line.text, type->name, type->stem);
+	text_own(&tree->viewer->line.text, tree->viewer->line.colours.off);
 }
 
 /* Without debug information an argument is any register's value. */
@@ -142,7 +144,7 @@ static void add_arguments(struct view_tree *tree, const struct layout_event *typ
 			  const uint8_t *event)
 {
 	struct layout_walk walk = layout_walk_event(type, event);
-	struct strbuf *text = &tree->viewer->text;
+	struct strbuf *text = &tree->viewer->line.text;
 	struct layout_place place;
 	bool any = false;
 
@@ -151,9 +153,9 @@ static void add_arguments(struct view_tree *tree, const struct layout_event *typ
 		    (is_unnamed(&place) && !tree->all_arguments))
 			continue;
 		text_add(text, any ? ", " : "");
-		text_own(text, tree->viewer->colours.key);
+		text_own(text, tree->viewer->line.colours.key);
 		text_foreign(text, place.field->name);
-		text_own(text, tree->viewer->colours.off);
+		text_own(text, tree->viewer->line.colours.off);
 		text_add(text, " = ");
 		view_own_value(tree->viewer, &place, event);
 		any = true;
@@ -175,10 +177,10 @@ static unsigned add_backtrace(struct view_tree *tree, const struct tree_thread *
 			uint64_t address = layout_number(place.field, place.bytes + (size_t)i * 8);
 
 			add_head(tree, thread, false, 0, depth + 2);
-			text_add(&tree->viewer->text, "at ");
-			frames_print(tree->viewer->frames, address, tree->viewer->cycles, i > 0,
-				     &tree->viewer->text);
-			text_add(&tree->viewer->text, "\n");
+			text_add(&tree->viewer->line.text, "at ");
+			frames_print(tree->viewer->line.frames, address,
+				     tree->viewer->line.cycles, i > 0, &tree->viewer->line.text);
+			text_add(&tree->viewer->line.text, "\n");
 			lines++;
 		}
 	}
@@ -193,7 +195,7 @@ static void add_result(struct view_tree *tree, const struct layout_event *type,
 
 	if (!layout_find(type, event, "ret", &place))
 		return;
-	text_add(&tree->viewer->text, " = ");
+	text_add(&tree->viewer->line.text, " = ");
 	view_own_value(tree->viewer, &place, event);
 }
 
@@ -211,7 +213,7 @@ static uint64_t duration_of(const struct layout_event *type, const uint8_t *even
 static unsigned take_entry(struct view_tree *tree, struct tree_thread *thread,
 			   const struct packet_cursor *cursor, bool is_shown)
 {
-	struct strbuf *text = &tree->viewer->text;
+	struct strbuf *text = &tree->viewer->line.text;
 	const struct layout_event *next_type;
 	const uint8_t *next;
 	size_t depth = thread->stack.count;
@@ -244,7 +246,7 @@ static unsigned take_entry(struct view_tree *tree, struct tree_thread *thread,
 static unsigned add_end(struct view_tree *tree, const struct tree_thread *thread,
 			const struct packet_cursor *cursor, const char *note)
 {
-	struct strbuf *text = &tree->viewer->text;
+	struct strbuf *text = &tree->viewer->line.text;
 
 	add_head(tree, thread, true, duration_of(cursor->type, cursor->event),
 		 thread->stack.count);
@@ -278,9 +280,9 @@ static unsigned take_exit(struct view_tree *tree, struct tree_thread *thread,
 		if (!is_shown)
 			continue;
 		add_head(tree, thread, false, 0, thread->stack.count);
-		text_add(&tree->viewer->text, "} ");
+		text_add(&tree->viewer->line.text, "} ");
 		add_name(tree, entry);
-		text_add(&tree->viewer->text, " (ended without an exit)\n");
+		text_add(&tree->viewer->line.text, " (ended without an exit)\n");
 		lines++;
 	}
 	thread->stack.count--;
@@ -290,7 +292,7 @@ static unsigned take_exit(struct view_tree *tree, struct tree_thread *thread,
 static unsigned take_bare(struct view_tree *tree, struct tree_thread *thread,
 			  const struct packet_cursor *cursor, bool is_shown)
 {
-	struct strbuf *text = &tree->viewer->text;
+	struct strbuf *text = &tree->viewer->line.text;
 
 	if (!is_shown)
 		return 0;
@@ -320,13 +322,13 @@ static unsigned take_loss(struct view_tree *tree, struct tree_thread *thread,
 	if (!is_shown)
 		return 0;
 	add_head(tree, thread, false, 0, 0);
-	text_own(&viewer->text, viewer->colours.loss);
-	text_add(&viewer->text, "[lost ");
-	text_unsigned(&viewer->text, cursor->lost);
-	text_add(&viewer->text, cursor->lost == 1 ? " event" : " events");
-	text_add(&viewer->text, had_calls ? ": open calls are cut here]" : "]");
-	text_own(&viewer->text, viewer->colours.off);
-	text_add(&viewer->text, "\n");
+	text_own(&viewer->line.text, viewer->line.colours.loss);
+	text_add(&viewer->line.text, "[lost ");
+	text_unsigned(&viewer->line.text, cursor->lost);
+	text_add(&viewer->line.text, cursor->lost == 1 ? " event" : " events");
+	text_add(&viewer->line.text, had_calls ? ": open calls are cut here]" : "]");
+	text_own(&viewer->line.text, viewer->line.colours.off);
+	text_add(&viewer->line.text, "\n");
 	return 1;
 }
 
@@ -337,7 +339,7 @@ unsigned view_tree_take(struct view_tree *tree, struct trace_stream *stream, boo
 	unsigned lines = 0;
 
 	if (!thread) {
-		tree->viewer->text.failed = true;
+		tree->viewer->line.text.failed = true;
 		return 0;
 	}
 	if (stream->item == CURSOR_LOST_PACKETS)
@@ -349,7 +351,7 @@ unsigned view_tree_take(struct view_tree *tree, struct trace_stream *stream, boo
 	if (!is_event)
 		return lines + take_loss(tree, thread, cursor, is_shown);
 	view_own_modules(tree->viewer, &stream->input->layout);
-	tree->viewer->cycles = cursor->cycles;
+	tree->viewer->line.cycles = cursor->cycles;
 	if (part == LAYOUT_ENTRY)
 		return lines + take_entry(tree, thread, cursor, is_shown);
 	if (part == LAYOUT_EXIT)

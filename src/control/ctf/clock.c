@@ -129,6 +129,20 @@ void clock_start(struct clock_estimate *clock)
 	clock_begin(clock, &first, &second);
 }
 
+/* By way of a double, each of the two for itself, as libbabeltrace2 does. */
+static int64_t cycles_to_ns(const struct clock_estimate *clock, uint64_t cycles)
+{
+	if (clock->frequency == NS_PER_S)
+		return (int64_t)cycles;
+	return (int64_t)((double)cycles * 1e9 / (double)clock->frequency);
+}
+
+int64_t clock_wall_ns(const struct clock_estimate *clock, uint64_t tsc)
+{
+	return clock->offset_s * (int64_t)NS_PER_S + cycles_to_ns(clock, clock->offset) +
+	       cycles_to_ns(clock, tsc);
+}
+
 /* The kernel takes "tsc" off the list when its watchdog finds it unstable. */
 bool clock_tsc_trusted(const char *path)
 {

@@ -38,6 +38,10 @@ void clock_begin(struct clock_estimate *clock, const struct clock_reading *first
 		 const struct clock_reading *second);
 void clock_note(struct clock_estimate *clock, const struct clock_reading *reading);
 
+/* The wall-clock time of a TSC value, in ns since the epoch, rounded as libbabeltrace2 rounds: what
+ * is printed while it is recorded is what its readers print. */
+int64_t clock_wall_ns(const struct clock_estimate *clock, uint64_t tsc);
+
 /* Does the kernel itself trust the TSC? `path`: file with the list of usable clocks; NULL: the
  * kernel's own. */
 bool clock_tsc_trusted(const char *path);

@@ -73,7 +73,7 @@ static void metadata_string(struct strbuf *buf, const char *key, const char *val
 	strbuf_printf(buf, ";\n");
 }
 
-static void metadata_environment(struct strbuf *buf, const struct trace_info *info)
+static void metadata_environment(struct strbuf *buf, const struct trace_info *info, bool is_mixed)
 {
 	unsigned version[3] = { 0 };
 
@@ -86,9 +86,11 @@ static void metadata_environment(struct strbuf *buf, const struct trace_info *in
 	strbuf_printf(buf,
 		      "\ttracer_major = %u;\n\ttracer_minor = %u;\n\ttracer_patchlevel = %u;\n",
 		      version[0], version[1], version[2]);
-	metadata_string(buf, "procname", info->process);
-	strbuf_printf(buf, "\tpid = %" PRId64 ";\n\tvpid = %" PRId64 ";\n", info->pid,
-		      info->inner_pid ? info->inner_pid : info->pid);
+	if (!is_mixed) {
+		metadata_string(buf, "procname", info->process);
+		strbuf_printf(buf, "\tpid = %" PRId64 ";\n\tvpid = %" PRId64 ";\n", info->pid,
+			      info->inner_pid ? info->inner_pid : info->pid);
+	}
 	metadata_string(buf, "executable", info->executable);
 	metadata_string(buf, "command_line", info->command_line);
 	for (size_t i = 0; i < info->module_count; i++) {
@@ -132,6 +134,8 @@ static void metadata_stream(struct strbuf *buf)
 			   "\t\tu32 pid;\n"
 			   "\t\tu32 vtid;\n"
 			   "\t\tu32 vpid;\n"
+			   "\t\tinteger { size = 8; align = 8; signed = false; "
+			   "encoding = UTF8; } procname[16];\n"
 			   "\t};\n"
 			   "\tevent.header := struct {\n"
 			   "\t\tinteger { size = 24; align = 1; signed = false; } id;\n"
@@ -139,57 +143,13 @@ static void metadata_stream(struct strbuf *buf)
 			   "\t} align(64);\n};\n\n");
 }
 
-static char metadata_identifier_char(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ? c : '_';
-}
-
-static bool metadata_same_name(const struct event_field *a, const struct event_field *b)
-{
-	size_t i = 0;
-
-	while (i < sizeof(a->name) && a->name[i] && b->name[i] &&
-	       metadata_identifier_char(a->name[i]) == metadata_identifier_char(b->name[i]))
-		i++;
-	return i == sizeof(a->name) || (!a->name[i] && !b->name[i]);
-}
-
-/* Does a field before this one, in the same struct, have its name? */
-static bool metadata_is_taken(const struct event_type *type, size_t index)
-{
-	/* skips the struct that ends here */
-	size_t depth = type->fields[index].type == FIELD_END;
-
-	for (size_t i = index; i-- > 0;) {
-		const struct event_field *other = &type->fields[i];
-
-		if (other->type == FIELD_STRUCT && depth == 0)
-			return false;
-		depth -= other->type == FIELD_STRUCT;
-		if (depth == 0 && other->type != FIELD_STRUCT &&
-		    metadata_same_name(other, &type->fields[index]))
-			return true;
-		depth += other->type == FIELD_END;
-	}
-	return false;
-}
-
-/*
- * Appends a field's name after an underscore: readers remove it, so no name is a reserved word.
- * Characters that no identifier may hold become underscores, and a duplicate name gets a number.
- */
+/* Appends a field's name after an underscore: readers remove it, so no name is a reserved word. */
 static void metadata_field_name(struct strbuf *buf, const struct event_type *type, size_t index)
 {
-	const struct event_field *field = &type->fields[index];
+	char name[EVENT_NAME_MAX];
 
-	strbuf_add(buf, "_", 1);
-	for (size_t i = 0; i < sizeof(field->name) && field->name[i]; i++) {
-		char c = metadata_identifier_char(field->name[i]);
-
-		strbuf_add(buf, &c, 1);
-	}
-	if (metadata_is_taken(type, index))
-		strbuf_printf(buf, "__%zu", index);
+	event_field_name(type->fields, index, name);
+	strbuf_printf(buf, "_%s", name);
 }
 
 /* Appends the part of the type that stands before the name. */
@@ -282,12 +242,12 @@ void metadata_event(struct strbuf *buf, const struct event_type *type)
 	strbuf_printf(buf, "\t};\n};\n\n");
 }
 
-void metadata_write(struct strbuf *buf, const struct trace_info *info,
+void metadata_write(struct strbuf *buf, const struct trace_info *info, bool is_mixed,
 		    const struct event_types *types, const struct clock_estimate *clock,
 		    const uint8_t uuid[16])
 {
 	metadata_trace(buf, uuid);
-	metadata_environment(buf, info);
+	metadata_environment(buf, info, is_mixed);
 	metadata_clock(buf, clock, uuid);
 	metadata_stream(buf);
 	for (size_t i = 0; i < types->count; i++) {

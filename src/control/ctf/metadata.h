@@ -23,14 +23,17 @@ struct metadata_packet {
 	uint64_t events_discarded;
 	uint64_t packet_seq_num;
 	uint32_t tid, pid, vtid, vpid;
+	char procname[WRITER_PROCESS_SIZE];
 };
 
-_Static_assert(sizeof(struct metadata_packet) == 88, "no padding, and events stay aligned to 8");
+_Static_assert(sizeof(struct metadata_packet) == 104, "no padding, and events stay aligned to 8");
 
 /* Appends the declaration of one kind of event. */
 void metadata_event(struct strbuf *buf, const struct event_type *type);
-/* Appends the whole text. Failure is buf->failed. */
-void metadata_write(struct strbuf *buf, const struct trace_info *info,
+/* Appends the whole text. Failure is buf->failed. `is_mixed`: events are of several processes, or
+ * of one that changed its name. Then only packets tell the process: readers show the environment's
+ * with every event. */
+void metadata_write(struct strbuf *buf, const struct trace_info *info, bool is_mixed,
 		    const struct event_types *types, const struct clock_estimate *clock,
 		    const uint8_t uuid[16]);
 

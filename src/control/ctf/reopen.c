@@ -188,8 +188,9 @@ static bool is_packet(const struct trace_writer *writer, const struct metadata_p
 	       head->timestamp_begin <= head->timestamp_end;
 }
 
-static void read_packet(struct writer_lane *lane, const struct metadata_packet *head, bool is_last,
-			writer_seen_fn seen, void *context)
+static void read_packet(struct trace_writer *writer, struct writer_lane *lane,
+			const struct metadata_packet *head, bool is_last, writer_seen_fn seen,
+			void *context)
 {
 	struct packet_seen packet = {
 		.begin = head->timestamp_begin,
@@ -212,11 +213,12 @@ static void read_packet(struct writer_lane *lane, const struct metadata_packet *
 	lane->end = head->timestamp_end;
 	lane->discarded = head->events_discarded;
 	lane->sequence = head->packet_seq_num + 1;
+	writer_note_process(writer, head->pid, head->procname);
 	seen(context, &packet);
 }
 
 /* Reads up to the end of the last whole packet, and cuts the rest off. */
-static struct error *read_lane(const struct trace_writer *writer, int fd, writer_seen_fn seen,
+static struct error *read_lane(struct trace_writer *writer, int fd, writer_seen_fn seen,
 			       void *context, struct writer_lane *lane)
 {
 	struct metadata_packet head;
@@ -228,7 +230,8 @@ static struct error *read_lane(const struct trace_writer *writer, int fd, writer
 	while (lane->size < size && !lane->filler &&
 	       pread(fd, &head, sizeof(head), (off_t)lane->size) == sizeof(head) &&
 	       is_packet(writer, &head, size - lane->size))
-		read_packet(lane, &head, lane->size + head.packet_size / 8 == size, seen, context);
+		read_packet(writer, lane, &head, lane->size + head.packet_size / 8 == size, seen,
+			    context);
 	assert(lane->size + lane->filler <= size);
 	if (lane->size + lane->filler < size && ftruncate(fd, (off_t)lane->size))
 		return error_errno(errno, "cannot cut off half a packet in '%s'",

@@ -109,6 +109,26 @@ struct error *writer_replace_metadata(const struct trace_writer *writer, const s
 	return error_wrap(error, "cannot write the trace's metadata in '%s'", writer->directory);
 }
 
+void writer_note_process(struct trace_writer *writer, uint32_t pid, const char *process)
+{
+	if (!pid || !process[0])
+		return;
+	if (writer->pid && (writer->pid != pid || strncmp(writer->process, process,
+							  sizeof(writer->process)) != 0))
+		writer->is_mixed = true;
+	writer->pid = pid;
+	memcpy(writer->process, process, sizeof(writer->process));
+}
+
+static void writer_set_info(struct trace_writer *writer, const struct trace_info *info)
+{
+	char process[WRITER_PROCESS_SIZE] = { 0 };
+
+	writer->info = *info;
+	memcpy(process, info->process, sizeof(process) - 1);
+	writer_note_process(writer, (uint32_t)info->pid, process);
+}
+
 struct error *writer_note_types(struct trace_writer *writer)
 {
 	return error_wrap(reopen_note_types(writer), "cannot write the trace's metadata in '%s'",
@@ -119,7 +139,8 @@ static struct error *writer_write_metadata(struct trace_writer *writer)
 {
 	struct strbuf text _cleanup_(strbuf_free) = { 0 };
 
-	metadata_write(&text, &writer->info, writer->types, &writer->clock, writer->part.uuid);
+	metadata_write(&text, &writer->info, writer->is_mixed, writer->types, &writer->clock,
+		       writer->part.uuid);
 	if (writer->inherited)
 		strbuf_add(&text, writer->inherited, strlen(writer->inherited));
 	if (text.failed)
@@ -164,7 +185,7 @@ struct error *writer_create_in(struct trace_dir *dir, const struct trace_info *i
 	writer->notes = -1;
 	writer->dir = dir;
 	writer->directory = dir->path;
-	writer->info = *info;
+	writer_set_info(writer, info);
 	writer->types = types;
 	writer->clock = *clock;
 	struct error *error = writer_make_directory(dir);
@@ -244,7 +265,9 @@ struct error *writer_create_after(const struct trace_writer *before, const struc
 	writer->own_dir = before->own_dir;
 	writer->directory = writer->dir->path;
 	writer->part = before->part;
-	writer->info = *info;
+	writer_set_info(writer, info);
+	writer->is_mixed = before->is_mixed;
+	writer_note_process(writer, before->pid, before->process);
 	writer->types = types;
 	writer->clock = *clock;
 	struct error *error = writer_number(writer);
@@ -385,6 +408,7 @@ static struct error *writer_emit(struct trace_writer *writer, struct writer_lane
 		.vpid = packet->inner_pid,
 	};
 
+	memcpy(head.procname, packet->process, sizeof(head.procname));
 	assert(lane->end <= packet->begin); /* W2 */
 	memcpy(head.uuid, writer->part.uuid, sizeof(head.uuid));
 	struct error *error = writer_append(writer, lane, &head, packet);
@@ -446,6 +470,7 @@ struct error *writer_packet(struct trace_writer *writer, uint64_t number,
 	struct writer_lane *lane = &writer->lanes.items[index];
 	assert(lane->fd >= 0);
 	uint64_t lost = packet->lost > stream->lost ? packet->lost - stream->lost : 0;
+	writer_note_process(writer, packet->pid, packet->process);
 	error = writer_check_file(writer, lane);
 	if (!error && lost && !lane->sequence)
 		error = writer_emit_opening(writer, lane, packet);

@@ -29,11 +29,14 @@ struct trace_info {
 	size_t module_count;
 };
 
+#define WRITER_PROCESS_SIZE 16 /* as the kernel's */
+
 struct packet {
 	uint64_t begin, end; /* clock, full 64 bits */
 	uint64_t lost; /* events that this stream has lost so far */
 	uint32_t tid, pid; /* as seen by the controller */
 	uint32_t inner_tid, inner_pid; /* in the target's pid namespace */
+	char process[WRITER_PROCESS_SIZE]; /* its name; a string, and zeroes behind it */
 	const void *events; /* may be none: the packet then only carries `lost` */
 	size_t size;
 	size_t padding; /* bytes of `size` after the last event's last field */

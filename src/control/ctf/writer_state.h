@@ -52,10 +52,16 @@ struct trace_writer {
 	VEC(struct writer_stream) streams; /* by number */
 	size_t open_count;
 	uint64_t turn; /* counts packets */
+	/* The process of the first packet, or of the trace's environment; pid 0: none yet. */
+	uint32_t pid;
+	char process[WRITER_PROCESS_SIZE];
+	bool is_mixed; /* packets are of several processes, or of several names */
 	uint64_t bytes; /* of all packets */
 };
 
 /* writer.c */
+/* A packet is of this process. */
+void writer_note_process(struct trace_writer *writer, uint32_t pid, const char *process);
 struct error *writer_write_all(int fd, const char *text, size_t length);
 struct error *writer_replace_metadata(const struct trace_writer *writer, const struct strbuf *text);
 void writer_free(struct trace_writer *writer);

@@ -1,6 +1,7 @@
-/* event.c - sizes and comparison of events. */
+/* event.c - names, sizes and comparison of events. */
 #include "event.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,11 +19,93 @@ void event_types_free(struct event_types *types)
 {
 	for (size_t i = 0; i < types->count; i++) {
 		free(types->items[i].name);
+		free(types->items[i].labels);
 		event_fields_free(types->items[i].fields, types->items[i].field_count);
 	}
 	free(types->items);
 	*types = (struct event_types){ 0 };
 }
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static char identifier_char(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ? c : '_';
+}
+
+static bool have_same_name(const struct event_field *a, const struct event_field *b)
+{
+	size_t i = 0;
+
+	while (i < sizeof(a->name) && a->name[i] && b->name[i] &&
+	       identifier_char(a->name[i]) == identifier_char(b->name[i]))
+		i++;
+	return i == sizeof(a->name) || (!a->name[i] && !b->name[i]);
+}
+
+/* Does a field before this one, in the same struct, have its name? */
+static bool is_taken(const struct event_field *fields, size_t index)
+{
+	/* skips the struct that ends here */
+	size_t depth = fields[index].type == FIELD_END;
+
+	for (size_t i = index; i-- > 0;) {
+		const struct event_field *other = &fields[i];
+
+		if (other->type == FIELD_STRUCT && depth == 0)
+			return false;
+		depth -= other->type == FIELD_STRUCT;
+		if (depth == 0 && other->type != FIELD_STRUCT &&
+		    have_same_name(other, &fields[index]))
+			return true;
+		depth += other->type == FIELD_END;
+	}
+	return false;
+}
+
+void event_field_name(const struct event_field *fields, size_t index,
+		      char ret_name[EVENT_NAME_MAX])
+{
+	const struct event_field *field = &fields[index];
+	size_t length = 0;
+
+	while (length < sizeof(field->name) && field->name[length]) {
+		ret_name[length] = identifier_char(field->name[length]);
+		length++;
+	}
+	ret_name[length] = '\0';
+	if (is_taken(fields, index))
+		snprintf(ret_name + length, EVENT_NAME_MAX - length, "__%zu", index);
+}
+
+/* The beginning of the struct that ends at `end`. */
+static size_t find_begin(const struct event_field *fields, size_t end)
+{
+	size_t at = end, depth = 1;
+
+	while (depth && at-- > 0) {
+		depth += fields[at].type == FIELD_END;
+		depth -= fields[at].type == FIELD_STRUCT;
+	}
+	return depth ? end : at;
+}
+
+const char (*event_type_labels(struct event_type *type))[EVENT_NAME_MAX]
+{
+	if (!type->labels)
+		type->labels = calloc(type->field_count + 1, sizeof(*type->labels));
+	else
+		return (const char(*)[EVENT_NAME_MAX])type->labels;
+	for (size_t i = 0; i < type->field_count && type->labels; i++) {
+		event_field_name(type->fields, i, type->labels[i]);
+		if (type->fields[i].type == FIELD_END)
+			memmove(type->labels[find_begin(type->fields, i)], type->labels[i],
+				EVENT_NAME_MAX);
+	}
+	return (const char(*)[EVENT_NAME_MAX])type->labels;
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 size_t event_field_end(const struct event_field *field)
 {

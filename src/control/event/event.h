@@ -27,8 +27,10 @@ struct field_label {
 	char *name;
 };
 
+#define EVENT_NAME_MAX 96
+
 struct event_field {
-	char name[64]; /* a CTF identifier */
+	char name[64]; /* as the user sees it: event_field_name */
 	enum field_type type;
 	uint8_t size;
 	/* from the first byte of the event's header (so 8 or more); 0: varies */
@@ -48,6 +50,9 @@ struct event_type {
 	size_t field_count;
 	uint64_t address; /* of the probe, for the metadata's comment */
 	uint16_t log; /* number of the session's log with a line per event; 0: none */
+	/* The fields' names in a line, by event_type_labels; NULL: not asked for yet; owned */
+	char (*labels)[EVENT_NAME_MAX];
+	uint64_t left_out; /* lines that the log didn't write */
 	/* Kept by the reader: */
 	uint64_t hits; /* events read */
 	uint64_t lost;
@@ -60,6 +65,13 @@ struct event_types {
 };
 
 void event_types_free(struct event_types *types);
+/* The field's name in the trace, for every reader: a CTF identifier without the underscore that
+ * stands before it. Other characters become underscores, and a name that a field before it has
+ * gets a number. A struct has its name at its end. */
+void event_field_name(const struct event_field *fields, size_t index,
+		      char ret_name[EVENT_NAME_MAX]);
+/* The names of all fields, a struct's also at its beginning. NULL: out of memory. */
+const char (*event_type_labels(struct event_type *type))[EVENT_NAME_MAX];
 /* Offset after a field's last byte, in an event of fixed size. */
 size_t event_field_end(const struct event_field *field);
 /* Bytes of header and fields of an event of variable size; 0: more than `size`, or they contradict

@@ -81,6 +81,8 @@ struct error *reader_create(const struct reader_options *options, struct reader 
 		reader->options.since = now_ns();
 	reader->losses.since = reader->sink.losses.since = reader->options.since;
 	reader->sink.writer = options->writer;
+	reader->sink.name = options->name;
+	reader->sink.name_context = options->name_context;
 	reader->unfinished = UINT64_MAX;
 	reader->sink.totals = &reader->totals;
 	if (!pool_view(options->pool, options->pool_size, options->small_count, options->big_count,

@@ -44,10 +44,15 @@ typedef bool (*reader_alive_fn)(void *context, const struct reader_thread *threa
 /* Sets the ids in the controller's pid namespace, which are those in the target's so far. */
 typedef void (*reader_outer_fn)(void *context, struct reader_thread *thread);
 
+struct packet; /* ctf/writer.h */
+/* Sets packet->process. */
+typedef void (*reader_name_fn)(void *context, struct packet *packet);
+
 /* A run of whole events of one thread, as written to the trace. */
 struct reader_batch {
 	uint64_t stream; /* number of the thread's stream */
 	uint32_t pid, tid; /* as seen by the controller */
+	const char *process; /* its name */
 	uint64_t begin; /* clock of the first event, all 64 bits */
 	const uint64_t *events;
 	size_t words;
@@ -85,6 +90,8 @@ struct reader_options {
 	void *alive_context;
 	reader_outer_fn outer; /* NULL: only one pid namespace */
 	void *outer_context;
+	reader_name_fn name; /* NULL: processes have no names */
+	void *name_context;
 	reader_clock_fn clock; /* NULL: the time stamp counter */
 	uint64_t since; /* ns of CLOCK_MONOTONIC: no hit was before; 0: the time of reader_create */
 	const struct reader_resume *resume; /* by thread record; NULL: the trace is new */

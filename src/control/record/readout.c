@@ -184,8 +184,13 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 		readout_lose(reader, stream, walk);
 		return NULL;
 	}
-	struct reader_batch batch = { stream->number, packet.pid,     packet.tid,
-				      packet.begin,   reader->buffer, packet.size / 8 };
+	struct reader_batch batch = { .stream = stream->number,
+				      .pid = packet.pid,
+				      .tid = packet.tid,
+				      .process = packet.process,
+				      .begin = packet.begin,
+				      .events = reader->buffer,
+				      .words = packet.size / 8 };
 	if (reader->options.observe)
 		reader->options.observe(reader->options.observe_context, &batch);
 	stream->read += walk->count;

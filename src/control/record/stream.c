@@ -60,6 +60,8 @@ struct error *stream_write(struct stream *stream, struct stream_sink *sink, stru
 	packet->tid = stream->outer_tid;
 	packet->inner_pid = stream->pid;
 	packet->inner_tid = stream->tid;
+	if (sink->name)
+		sink->name(sink->name_context, packet);
 	struct error *error = NULL;
 	if (sink->is_closed)
 		error = error_new(ERROR_FAILED, "the trace can't be written any more");

@@ -41,6 +41,8 @@ struct stream_sink {
 	uint64_t next_number;
 	struct reader_totals *totals;
 	struct losses losses; /* of all streams */
+	reader_name_fn name; /* as in reader_options */
+	void *name_context;
 	bool is_closed; /* nothing may be written any more: reader_close_trace */
 	/* The trace is being completed: what can't be written is lost, and counted (H39). */
 	bool gives_up;

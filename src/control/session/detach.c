@@ -296,6 +296,14 @@ static bool add_children(struct session *session, struct holders *holders,
 	return any;
 }
 
+/* Does another process than the target itself go on? */
+static bool is_child(const struct session *session, struct proc *proc)
+{
+	const struct session *root = session->parent ? session->parent : session;
+
+	return proc->pid != root->proc->pid && proc_is_alive(proc);
+}
+
 /* First all processes stop recording, then session->quiet may look at the pool, then everything is
  * unmapped. */
 struct error *detach_all(struct session *session, struct session_summary *summary)
@@ -321,6 +329,7 @@ struct error *detach_all(struct session *session, struct session_summary *summar
 			note_left(summary, holder->proc->pid,
 				  unless_gone(session, holder->proc,
 					      unmap_process(session, holder->proc)));
+		summary->children += is_child(session, holder->proc);
 		if (holder->proc != session->proc)
 			proc_close(holder->proc);
 	}

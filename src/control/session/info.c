@@ -28,11 +28,13 @@ static struct tally count_id(const struct session *session, uint32_t id, bool ha
 		return tally;
 	tally.hits = session->types->items[id].hits;
 	tally.lost = session->types->items[id].lost;
+	tally.left_out = session->types->items[id].left_out;
 	if (!has_exit || id + 1 >= session->types->count || !session->agent ||
 	    !session->exits->unwound)
 		return tally;
 	tally.exits = session->types->items[id + 1].hits;
 	tally.exits_lost = session->types->items[id + 1].lost;
+	tally.exits_left_out = session->types->items[id + 1].left_out;
 	tally.missed = session->agent->pool->tallies[id].missed;
 	tally.unwound =
 		(uint64_t)session->agent->pool->tallies[id].unwound + session->exits->unwound[id];
@@ -48,6 +50,8 @@ static void add_tally(struct tally *sum, const struct tally *now, const struct t
 	sum->exits_lost += now->exits_lost - before->exits_lost;
 	sum->missed += now->missed - before->missed;
 	sum->unwound += now->unwound - before->unwound;
+	sum->left_out += now->left_out - before->left_out;
+	sum->exits_left_out += now->exits_left_out - before->exits_left_out;
 }
 
 static struct tally count_past(const struct session *session, const struct tracepoint *tracepoint)
@@ -131,6 +135,15 @@ static void add_exits(const struct session *session, uint32_t id, bool filters,
 	latency_times(&session->latency, id, &info->times);
 }
 
+/* Takes lines that the log left out for lost. */
+static void move_left_out(uint64_t left_out, uint64_t *hits, uint64_t *lost)
+{
+	uint64_t moved = left_out < *hits ? left_out : *hits;
+
+	*hits -= moved;
+	*lost += moved;
+}
+
 /* Hits per second since it was placed, or until recording ended. */
 static double rate_of(const struct session *session, const struct tracepoint *tracepoint,
 		    uint64_t hits)
@@ -150,9 +163,17 @@ void info_placed(const struct tracepoint_list *list)
 	}
 }
 
+void info_begin(struct session *session)
+{
+	for (size_t i = 0; i < session->tracepoints.count; i++) {
+		if (session->tracepoints.items[i]->placed_ns)
+			session->tracepoints.items[i]->placed_ns = now_ns();
+	}
+}
+
 void info_ended(struct session *session)
 {
-	session->ended_ns = now_ns();
+	session->ended_ns = session->stopped ? session->paused_ns : now_ns();
 }
 
 /* ---- descriptions ---------------------------------------------------------------------------- */
@@ -248,6 +269,8 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 	    tracepoint_knows_exits(tracepoint))
 		add_exits(session, probe->event.id, tracepoint->values.filters_exits, &tally,
 			  &info);
+	move_left_out(tally.left_out, &info.hits, &info.lost);
+	move_left_out(tally.exits_left_out, &info.exits, &info.exits_lost);
 	struct counts_sum counted;
 	if (info.has_exit && count_tracer_read(session, tracepoint, &counted))
 		count_tracer_times(session, &counted, &info.times);

@@ -17,6 +17,8 @@ void info_start(struct session *session, struct tracepoint *tracepoint);
 
 /* Begins the time over which rates are computed, for tracepoints that were placed; ends it. */
 void info_placed(const struct tracepoint_list *list);
+/* Begins it anew, for all that are placed. */
+void info_begin(struct session *session);
 void info_ended(struct session *session);
 
 #endif

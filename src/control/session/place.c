@@ -11,10 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <x86intrin.h>
 #include <sys/auxv.h>
 #include <time.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/now.h"
 #include "control/base/interrupt.h"
 #include "control/codegen/tramp_frame.h"
 #include "control/proc/memory_room.h"
@@ -311,6 +313,16 @@ static void hand_on_failures(struct session *session, const struct tracepoint_li
 	vec_free(&failed);
 }
 
+/* Hits count from the first placing on, in which all tracepoints of session_begin are placed in one
+ * stop. Before the stop: no hit is earlier. */
+static void note_begin(struct session *session)
+{
+	if (session->recorded_since)
+		return;
+	session->recorded_since = __rdtsc();
+	session->begun_ns = now_ns();
+}
+
 static struct error *patch_new(struct session *session, const struct tracepoint_list *list,
 			       struct stop *held)
 {
@@ -326,6 +338,7 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 	change_clear_way(session, &unshared);
 	if (unshared)
 		error = join_garbage(session, &patches, &count);
+	note_begin(session);
 	if (!error && count)
 		error = patch_place(session->proc, lttng_tracer_has_thread(session) ? NULL : held,
 				    patches, count, &stats);

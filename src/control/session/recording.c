@@ -18,6 +18,7 @@
 #include "control/session/own_probes/library_notice.h"
 #include "control/session/own_probes/unwinding.h"
 #include "control/session/processes/follow_state.h"
+#include "control/session/processes/process_names.h"
 #include "control/session/processes/thread_liveness.h"
 #include "recording.h"
 #include "session.h"
@@ -31,6 +32,7 @@
 #define POLL_NS (20 * NS_PER_MS) /* for a target that can't wake us */
 /* the longest pause between looks at empty buffers, for users of session_fd */
 #define IDLE_NS (1000 * NS_PER_MS)
+#define ROOM_MS 1 /* until a log with lines that wait is asked for room again */
 #define FOLLOW_MS 2 /* a thread may wait in execve for us */
 /* Pauses between looks at the clock: each is twice as long, up to a minute. */
 #define CLOCK_FIRST_NS (1000 * NS_PER_MS)
@@ -42,6 +44,7 @@ struct recording {
 	uint64_t events_seen; /* at the last flush */
 	uint64_t clock_pause;
 	uint64_t last_flush; /* when the last flush began, in TSC ticks */
+	uint64_t lines_until; /* lines up to this clock can be written */
 	struct error *failed; /* the trace can't be written any more; NULL: it can */
 };
 
@@ -123,8 +126,6 @@ static void observe_events(void *context, const struct reader_batch *batch)
 	if (session->exits->returns.v || session->follow->rows.count)
 		latency_events(&session->latency, batch->stream, batch->events, batch->words);
 	log_tracer_observe(session, batch);
-	if (session->options.observe)
-		session->options.observe(session->options.observe_context, batch);
 }
 
 struct error *recording_open(struct session *session)
@@ -141,6 +142,8 @@ struct error *recording_open(struct session *session)
 		.alive_context = session,
 		.outer = thread_liveness_outer,
 		.outer_context = session,
+		.name = process_names_find,
+		.name_context = session,
 		.pauses = &session->pauses,
 		.observe = observe_events,
 		.observe_context = session,
@@ -182,7 +185,8 @@ static void write_lines(struct session *session, uint64_t begin)
 	uint64_t last = session->recording->last_flush;
 	uint64_t unfinished = reader_unfinished(session->reader);
 
-	log_tracer_flush(session, last < unfinished ? last : unfinished, false);
+	session->recording->lines_until = last < unfinished ? last : unfinished;
+	log_tracer_flush(session, session->recording->lines_until, false);
 	session->recording->last_flush = begin;
 }
 
@@ -216,6 +220,8 @@ static struct error *read_events(struct session *session)
 		write_lines(session, begin);
 		set_pause(session, flush ? flush : FLUSH_NS);
 		recording->next_flush = now + recording->pause;
+	} else if (log_tracer_waits(session)) {
+		log_tracer_flush(session, recording->lines_until, false);
 	}
 	return error;
 }
@@ -239,6 +245,8 @@ int session_timeout_ms(const struct session *session)
 		return -1;
 	if (session->options.mode == SESSION_OVERWRITE)
 		next = session->recording->next_reap;
+	if (log_tracer_waits(session))
+		return ROOM_MS;
 	if (__atomic_load_n(&session->agent->pool->filtered, __ATOMIC_RELAXED) &&
 	    next > now + POLL_NS)
 		next = now + POLL_NS;
@@ -246,7 +254,8 @@ int session_timeout_ms(const struct session *session)
 }
 
 /* Refines the frequency of the clock, which is known better with time, and updates the metadata
- * (H20). */
+ * (H20). Where lines are printed, only once, before the first of them: the trace has to give their
+ * events the same times. */
 static struct error *keep_time(struct session *session)
 {
 	struct recording *recording = session->recording;
@@ -255,7 +264,8 @@ static struct error *keep_time(struct session *session)
 
 	if (now < recording->next_clock)
 		return NULL;
-	if (recording->next_clock) {
+	bool is_first = !recording->next_clock;
+	if (is_first == log_tracer_prints(session)) {
 		clock_refine(&session->clock);
 		if (session->writer)
 			error = writer_update(session->writer, &session->clock);
@@ -275,6 +285,8 @@ void recording_wait(struct session *session, unsigned timeout_ms)
 
 	if (library_notice_is_pending(session))
 		return;
+	if (log_tracer_waits(session) && timeout_ms > ROOM_MS)
+		timeout_ms = ROOM_MS;
 	if (session->options.follow_exec && session->options.mode == SESSION_OVERWRITE &&
 	    timeout_ms > FOLLOW_MS)
 		timeout_ms = FOLLOW_MS;
@@ -346,10 +358,27 @@ struct error *recording_finish(struct session *session, struct session_summary *
 	summary->lines_left_out = log_tracer_left_out(session, &summary->lines_failed);
 	if (!session->writer)
 		return error;
-	clock_refine(&session->clock);
+	if (!log_tracer_prints(session))
+		clock_refine(&session->clock);
 	if (!error)
 		error = writer_update(session->writer, &session->clock);
 	return error_first(error, writer_close(take_ptr(&session->writer)));
+}
+
+const struct event_types *session_types(const struct session *session)
+{
+	return session->types;
+}
+
+struct error *session_print(struct session *session, int fd)
+{
+	assert(!session->begun);
+	return log_tracer_print(session, fd);
+}
+
+uint64_t session_unprinted(const struct session *session, bool *ret_closed)
+{
+	return log_tracer_unprinted(session, ret_closed);
 }
 
 uint64_t session_lines_left_out(const struct session *session, int *ret_failed)
@@ -429,16 +458,4 @@ struct error *session_snapshot(struct session *session, struct trace_dir *direct
 	if (error)
 		error_free(closing);
 	return error ? error : closing;
-}
-
-/* ---- for observers -------------------------------------------------------------------------- */
-
-const struct event_types *session_types(const struct session *session)
-{
-	return session->types;
-}
-
-const struct clock_estimate *session_clock(const struct session *session)
-{
-	return &session->clock;
 }

@@ -18,6 +18,7 @@
 #include "control/session/own_probes/traps.h"
 #include "control/session/own_probes/unwinding.h"
 #include "control/session/processes/children.h"
+#include "control/session/processes/process_names.h"
 #include "control/session/processes/thread_liveness.h"
 #include "control/session/state/switches.h"
 #include "control/session/processes/follow_state.h"
@@ -45,6 +46,7 @@ static const struct {
 	{ children_create, children_free },
 	{ thread_liveness_create, thread_liveness_free },
 	{ follow_create, follow_free },
+	{ process_names_create, process_names_free },
 };
 
 struct error *session_create(struct proc *proc, const struct session_options *options,
@@ -263,6 +265,9 @@ struct error *session_end(struct session *session, struct session_summary *ret_s
 
 	summary.late_libraries = library_notice_late(session);
 	summary.suspended = session->proc->suspended;
+	if (session->clock.frequency)
+		summary.recorded_ns = (uint64_t)((double)session->recorded * 1e9 /
+						 (double)session->clock.frequency);
 	*ret_summary = summary;
 	if (error)
 		error_free(writing);
@@ -313,6 +318,11 @@ void session_look(struct session *session)
 
 /* ---- questions
  * --------------------------------------------------------------------------------- */
+
+uint64_t session_begun_ns(const struct session *session)
+{
+	return session->begun_ns;
+}
 
 uint64_t session_stopped_us(const struct session *session)
 {

@@ -73,9 +73,13 @@ struct error *session_step(struct session *session, unsigned timeout_ms);
 struct error *session_snapshot(struct session *session, struct trace_dir *directory,
 			       const char *output, struct reader_totals *ret_totals);
 
-/* For observers: the types of events, and the clock of their timestamps. */
+/* The types of events, with their counts. */
 const struct event_types *session_types(const struct session *session);
-const struct clock_estimate *session_clock(const struct session *session);
+/* Before session_begin: prints a line per event to the descriptor too, which it takes over, as
+ * logfile.h describes. The caller ignores SIGPIPE. */
+struct error *session_print(struct session *session, int fd);
+/* Number of lines that weren't printed. *ret_closed: nobody reads them any more. */
+uint64_t session_unprinted(const struct session *session, bool *ret_closed);
 
 /* The number of a glob's places that were left out because a filter or context has no meaning
  * there; *ret_why: one reason. */
@@ -95,6 +99,8 @@ bool session_ended(const struct session *session);
  * trace. */
 struct error *session_end(struct session *session, struct session_summary *ret_summary);
 
+/* When hits began to count, in ns of CLOCK_MONOTONIC: before the first placing. 0: not yet. */
+uint64_t session_begun_ns(const struct session *session);
 /* The longest stop of the target when probes were placed, in microseconds. */
 uint64_t session_stopped_us(const struct session *session);
 

@@ -12,6 +12,7 @@
 #include <x86intrin.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/now.h"
 #include "change.h"
 #include "garbage.h"
 #include "info.h"
@@ -19,6 +20,7 @@
 #include "session.h"
 #include "session_commands.h"
 #include "session_modules.h"
+#include "control/session/processes/follow_state.h"
 #include "control/session/state/switches.h"
 #include "control/tracers/count/count_tracer.h"
 #include "control/tracers/dispatch.h"
@@ -282,12 +284,23 @@ struct error *session_switch(struct session *session, const char *pattern, bool 
 }
 
 /* Begins a pause: calls that are inside may still record their exits, which the reader drops. */
-static void note_pause(struct session *session)
+static void begin_pause(struct session *session, uint64_t now)
 {
 	size_t index = session->pauses.count++ % READER_PAUSES;
 
-	session->pauses.items[index].begin = __rdtsc();
+	session->pauses.items[index].begin = now;
 	session->pauses.items[index].end = UINT64_MAX;
+	if (session->recorded_since)
+		session->recorded += now - session->recorded_since;
+	session->paused_ns = now_ns();
+}
+
+static void end_pause(struct session *session, uint64_t now)
+{
+	session->pauses.items[(session->pauses.count - 1) % READER_PAUSES].end = now;
+	session->recorded_since = now;
+	if (!session->recorded)
+		info_begin(session);
 }
 
 struct error *session_recording(struct session *session, bool on)
@@ -295,13 +308,13 @@ struct error *session_recording(struct session *session, bool on)
 	if (session->stopped == !on)
 		return NULL;
 	assert(!on || session->pauses.count);
-	if (on)
-		session->pauses.items[(session->pauses.count - 1) % READER_PAUSES].end = __rdtsc();
+	/* Before the switches: all tracepoints have the same times, however many they are. */
+	(on ? end_pause : begin_pause)(session, __rdtsc());
 	session->stopped = !on;
 	for (size_t i = 0; i < session->tracepoints.count && session->begun; i++)
 		switches_write(session, session->tracepoints.items[i]);
-	if (!on)
-		note_pause(session);
+	for (size_t i = 0; i < session->follow->execs.count; i++)
+		error_free(session_recording(session->follow->execs.items[i].session, on));
 	return session->begun ? session_flush(session) : NULL;
 }
 

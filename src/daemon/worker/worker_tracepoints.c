@@ -80,6 +80,37 @@ static void note_children(struct worker *worker, const struct worker_reply *repl
 	worker_commands_note(worker, reply, text);
 }
 
+/* Says what a hit costs where only a trap fits. */
+static void note_traps(struct worker *worker, const struct worker_reply *reply)
+{
+	const char *first = NULL;
+	size_t count = 0, index;
+	char text[256];
+
+	for (size_t i = 0; i < reply->names.count; i++) {
+		_cleanup_error_ struct error *none =
+			session_find(worker->session, reply->names.items[i], &index);
+		const char *how = none ? NULL : session_tracepoint(worker->session, index).how;
+
+		if (!how || strcmp(how, "trap"))
+			continue;
+		first = count++ ? first : reply->names.items[i];
+	}
+	if (!count)
+		return;
+	if (count == 1)
+		snprintf(text, sizeof(text),
+			 "%.100s is placed by a trap, for want of room: each hit is a signal, about "
+			 "3 us, some hundred times a jump",
+			 first);
+	else
+		snprintf(text, sizeof(text),
+			 "%zu tracepoints, such as %.100s, are placed by a trap, for want of room: "
+			 "each hit is a signal, about 3 us, some hundred times a jump",
+			 count, first);
+	worker_commands_note(worker, reply, text);
+}
+
 /* A request of the journal has the names that its tracepoints had. */
 static struct error *add_as_before(struct worker *worker, const struct tracepoint_spec *spec,
 				   const struct wire_message *message, struct worker_reply *reply)
@@ -140,6 +171,7 @@ struct error *worker_tracepoints_add(struct worker *worker, const struct wire_me
 	if (!error) {
 		name_items(worker, reply);
 		note_children(worker, reply);
+		note_traps(worker, reply);
 	}
 	return error;
 }

@@ -41,7 +41,8 @@ static const char before_events[] =
 	"stream { id = 0;"
 	"packet.context := struct { clock64 timestamp_begin; clock64 timestamp_end;"
 	" u64 content_size; u64 packet_size; u64 events_discarded; u64 packet_seq_num;"
-	" u32 tid; u32 pid; u32 vtid; u32 vpid; };"
+	" u32 tid; u32 pid; u32 vtid; u32 vpid;"
+	" integer { size = 8; align = 8; signed = false; encoding = UTF8; } procname[16]; };"
 	"event.header := struct { integer { size = 24; align = 1; signed = false; } id;"
 	" clock40 timestamp; } align(64); };";
 

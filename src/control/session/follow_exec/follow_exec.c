@@ -13,6 +13,7 @@
 #include "control/proc/proc_status.h"
 #include "control/exits/exits.h"
 #include "follow_exec.h"
+#include "control/session/processes/process_names.h"
 #include "control/session/processes/follow_state.h"
 #include "control/session/session.h"
 #include "control/session/detach.h"
@@ -37,7 +38,10 @@ static struct error *create_session(struct session *root, struct proc *proc,
 {
 	assert(!root->parent); /* F1 */
 	struct session *exec = NULL;
-	struct error *error = session_create(proc, &root->options, &exec);
+	struct session_options options = root->options;
+
+	options.stopped = root->stopped;
+	struct error *error = session_create(proc, &options, &exec);
 
 	if (error)
 		return error;
@@ -105,12 +109,14 @@ static struct error *let_run(const struct exec_session *exec, struct error *erro
 	return error;
 }
 
-/* The process is in the stop that reports its exec. */
-static void follow_program(struct session *root, pid_t pid)
+/* The process is in the stop that reports its exec. `before`: its name until now. */
+static void follow_program(struct session *root, pid_t pid, const char *before)
 {
 	struct exec_session exec = { 0 };
 	struct error *error = launch_adopt(pid, &exec.launch);
 
+	if (!error)
+		process_names_exec(root, pid, before, launch_proc(exec.launch)->comm);
 	if (!error)
 		proc_take_after(launch_proc(exec.launch), root->proc);
 	if (!error)
@@ -181,7 +187,7 @@ static void follow_call(struct call *call, struct proc *proc, pid_t tid)
 		call->root->proc->reaped_status = proc->reaped_status;
 	}
 	if (!error && result == EXEC_BEGUN)
-		follow_program(call->root, proc->pid);
+		follow_program(call->root, proc->pid, proc->comm);
 	else if (!error && result == EXEC_GAINS)
 		session_tell(
 			call->root,
@@ -408,6 +414,7 @@ struct error *follow_exec_join(struct session *root, struct proc *proc)
 	struct session_summary ignored = { 0 };
 	struct error *error = check_join(root, proc);
 
+	process_names_exec(root, proc->pid, proc->comm, proc->comm);
 	session_invite(root, &follower);
 	if (!root->follow->own_types)
 		root->follow->own_types = root->types->count;

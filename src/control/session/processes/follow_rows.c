@@ -81,6 +81,7 @@ static void take_ids(struct session *exec, size_t from, size_t to)
 	}
 	for (size_t i = from; i < types->count; i++) {
 		free(types->items[i].name);
+		free(types->items[i].labels);
 		event_fields_free(types->items[i].fields, types->items[i].field_count);
 	}
 	types->count = from;

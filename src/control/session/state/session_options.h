@@ -35,8 +35,6 @@ struct session_options {
 	enum session_mode mode;
 	unsigned block_ms; /* SESSION_BLOCK: how long a thread waits; 0: SESSION_BLOCK_MS */
 	unsigned flush_ms; /* the longest that an event waits to be written; 0: the default */
-	reader_observe_fn observe; /* NULL, or called with every batch of events */
-	void *observe_context;
 	/* NULL: the session makes `output`; else makes the trace's files; borrowed */
 	struct trace_dir *directory;
 	/* NULL, or the target's guise (proc_guise.h): nothing is put into a process with another */
@@ -65,6 +63,8 @@ struct session_summary {
 	/* libraries that the process used before their tracepoints were placed */
 	uint32_t late_libraries;
 	struct reader_totals totals;
+	uint64_t recorded_ns; /* from the first placing to session_recording(false) */
+	unsigned children; /* other processes that still run, and are traced no more */
 	bool probes_left; /* the target's text couldn't be restored: its probes are off */
 	bool left; /* code of ours stays in the target: `why` */
 	char why[256];

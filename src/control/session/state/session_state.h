@@ -92,6 +92,9 @@ struct session {
 	char *command_line;
 	uint64_t stopped_us; /* the longest stop of the target */
 	uint64_t ended_ns; /* of CLOCK_MONOTONIC; 0: recording goes on */
+	uint64_t begun_ns; /* likewise: before the first placing */
+	uint64_t paused_ns; /* likewise: when recording was stopped last */
+	uint64_t recorded_since, recorded; /* TSC cycles: last begin; times before it, added up */
 	/* NULL, or called when all probes are out and the pool is still mapped */
 	struct error *(*quiet)(struct session *session);
 
@@ -109,6 +112,7 @@ struct session {
 	struct loading *loading; /* tracers/loading */
 	struct log_tracer *log; /* tracers/log */
 	struct lttng_tracer *lttng; /* tracers/lttng */
+	struct process_names *names; /* session/processes/process_names.c */
 	struct naming *naming; /* session/tracepoints.c */
 	struct old_counts *old_counts; /* session/takeover/old_counts.c; NULL: none */
 	struct old_probes *old_probes; /* session/takeover/old_probes.c; NULL: none */

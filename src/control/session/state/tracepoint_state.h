@@ -17,6 +17,8 @@ struct lttng_use;
 /* Counts under an event id: another tracepoint's, or this one's under an earlier id. */
 struct tally {
 	uint64_t hits, lost, exits, exits_lost, unwound, missed;
+	/* hits and exits whose lines the log left out */
+	uint64_t left_out, exits_left_out;
 };
 
 struct tracepoint {

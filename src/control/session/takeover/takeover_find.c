@@ -58,9 +58,17 @@ static struct error *refuse(const struct agent *agent, const struct proc *contro
 			"process %d was forked from %u, which is traced already with its children, "
 			"by %s, pid %d (name %u instead)",
 			proc->pid, first, controller->comm, controller->pid, first);
-	return error_new(ERROR_REFUSED,
-			 "process %d is being traced already, by %s, pid %d (end that first)",
-			 proc->pid, controller->comm, controller->pid);
+	if (strncmp(controller->comm, "dyntraced", strlen("dyntraced")) == 0)
+		return error_new(
+			ERROR_REFUSED,
+			"process %d is being traced already, by %s, pid %d (add tracepoints there: "
+			"'dyntrace add %d:LOC'; or 'dyntrace detach %d' first)",
+			proc->pid, controller->comm, controller->pid, proc->pid, proc->pid);
+	return error_new(
+		ERROR_REFUSED,
+		"process %d is being traced already, by %s, pid %d (end that first; several users "
+		"of one process share a daemon: 'dyntraced --daemonize', 'dyntrace add %d:LOC')",
+		proc->pid, controller->comm, controller->pid, proc->pid);
 }
 
 /* Refuses if the process has a writable mapping of the code: only a controller can have one

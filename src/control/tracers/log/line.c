@@ -1,17 +1,11 @@
 /*
- * line.c - from events to lines:
- *
- *   09:12:33.123456789 redis-server tid 1234 call_entry { arg0 = 0x1, arg1 = 0x2 }
+ * line.c - walk events of the pool, for event_line.h.
  */
 #include "line.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <string.h>
 
-#include "control/base/quote.h"
-
-#define NS_PER_S 1000000000u
 #define CLOCK_MASK ((1ULL << 40) - 1)
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -40,150 +34,161 @@ static int64_t sign_extend(uint64_t value, size_t size)
 	return (int64_t)(value << shift) >> shift;
 }
 
-static void add_float(struct strbuf *text, uint64_t bits, size_t size)
+static void align(struct cursor *cursor, const struct event_field *field)
+{
+	size_t size = field->size ? field->size : 1;
+
+	if (field->offset)
+		cursor->at = field->offset;
+	else
+		cursor->at = (cursor->at + size - 1) / size * size;
+}
+
+static void add_float(struct event_line *line, uint64_t bits, size_t size)
 {
 	double value;
 	float single;
 
 	memcpy(&value, &bits, sizeof(value));
 	memcpy(&single, &bits, sizeof(single));
-	strbuf_printf(text, "%g", size == 4 ? (double)single : value);
+	event_line_real(line, size == sizeof(single) ? (double)single : value,
+			size == sizeof(single));
 }
 
-static void add_enum(struct strbuf *text, const struct event_field *field, uint64_t value)
+static const char *find_label(const struct event_field *field, int64_t number)
+{
+	for (size_t i = 0; i < field->label_count; i++) {
+		if (field->labels[i].value == number)
+			return field->labels[i].name;
+	}
+	return NULL;
+}
+
+static void add_enum(struct event_line *line, const struct event_field *field, uint64_t value)
 {
 	int64_t number = field->is_signed ? sign_extend(value, field->size) : (int64_t)value;
+	const char *label = find_label(field, number);
 
-	for (size_t i = 0; i < field->label_count; i++) {
-		if (field->labels[i].value == number) {
-			quote_plain(text, field->labels[i].name, strlen(field->labels[i].name));
-			return;
-		}
-	}
-	strbuf_printf(text, "%" PRId64, number);
+	if (label && !event_line_label(line, label))
+		return;
+	if (field->is_signed)
+		event_line_signed(line, number, 10, field->size * 8u);
+	else
+		event_line_unsigned(line, value, 10);
+	if (label)
+		event_line_label_end(line);
 }
 
-static void add_number(struct strbuf *text, const struct event_field *field, struct cursor *cursor)
+static void add_number(struct event_line *line, const struct event_field *field,
+		       struct cursor *cursor)
 {
 	uint64_t value = load(cursor, field->size);
 
 	cursor->at += field->size;
 	switch (field->type) {
 	case FIELD_INT:
-		strbuf_printf(text, "%" PRId64, sign_extend(value, field->size));
-		break;
-	case FIELD_HEX:
-		strbuf_printf(text, "0x%" PRIx64, value);
+		event_line_signed(line, sign_extend(value, field->size), 10, field->size * 8u);
 		break;
 	case FIELD_FLOAT:
-		add_float(text, value, field->size);
+		add_float(line, value, field->size);
 		break;
 	case FIELD_ENUM:
-		add_enum(text, field, value);
+		add_enum(line, field, value);
 		break;
 	default:
-		strbuf_printf(text, "%" PRIu64, value);
+		event_line_unsigned(line, value, field->type == FIELD_HEX ? 16 : 10);
 	}
 }
 
-static void add_string(struct strbuf *text, struct cursor *cursor)
-{
-	const char *start = (const char *)cursor->event + cursor->at;
-	size_t length = strnlen(start, cursor->end - cursor->at);
-
-	quote_c(text, start, length);
-	cursor->at += length + 1;
-}
-
-static void add_frames(struct strbuf *text, struct cursor *cursor)
+static void add_frames(struct event_line *line, struct cursor *cursor)
 {
 	cursor->at = (cursor->at + 3) & ~3ULL;
 	uint64_t count = load(cursor, 4);
 
 	cursor->at = (cursor->at + 4 + 7) & ~7ULL;
-	strbuf_printf(text, "[");
+	event_line_open(line, '[');
 	for (uint64_t i = 0; i < count && cursor->at + 8 <= cursor->end; i++, cursor->at += 8)
-		strbuf_printf(text, "%s0x%" PRIx64, i ? ", " : " ", load(cursor, 8));
-	strbuf_printf(text, " ]");
+		event_line_frame(line, load(cursor, 8), i > 0);
+	event_line_close(line, '[');
 }
 
-static void add_value(struct strbuf *text, const struct event_field *field, struct cursor *cursor)
+static void add_value(struct event_line *line, const struct event_field *field,
+		      struct cursor *cursor)
 {
-	if (field->type == FIELD_STRING) {
-		add_string(text, cursor);
-		return;
-	}
-	if (field->type == FIELD_FRAMES) {
-		add_frames(text, cursor);
-		return;
-	}
-	if (field->offset)
-		cursor->at = field->offset;
-	else
-		cursor->at = (cursor->at + field->size - 1) / field->size * field->size;
+	align(cursor, field);
 	if (!field->count) {
-		add_number(text, field, cursor);
+		add_number(line, field, cursor);
 		return;
 	}
-	strbuf_printf(text, "[");
+	event_line_open(line, '[');
 	for (unsigned i = 0; i < field->count; i++) {
-		strbuf_printf(text, i ? ", " : " ");
-		add_number(text, field, cursor);
+		event_line_element(line);
+		add_number(line, field, cursor);
 	}
-	strbuf_printf(text, " ]");
+	event_line_close(line, '[');
 }
 
-static void add_fields(struct strbuf *text, const struct event_type *type, struct cursor *cursor)
+/* ---- fields ---------------------------------------------------------------------------------- */
+
+static void add_string(struct event_line *line, const char *name, struct cursor *cursor)
 {
-	const char *separator = " { ";
+	size_t room = cursor->end > cursor->at ? cursor->end - cursor->at : 0;
+	const char *start = (const char *)cursor->event + cursor->at;
+	size_t length = room ? strnlen(start, room) : 0;
 
-	for (size_t i = 0; i < type->field_count; i++) {
-		const struct event_field *field = &type->fields[i];
+	cursor->at += length + 1;
+	if (event_line_is_silent(name, true, length))
+		return;
+	event_line_key(line, name);
+	event_line_string(line, start, length);
+}
 
-		if (field->type == FIELD_END) {
-			strbuf_printf(text, " }");
-			separator = ", ";
-			continue;
-		}
-		strbuf_printf(text, "%s", separator);
-		quote_plain(text, field->name, strlen(field->name));
-		strbuf_printf(text, " = ");
-		separator = ", ";
-		if (field->type == FIELD_STRUCT)
-			separator = "{ ";
-		else
-			add_value(text, field, cursor);
+static void add_field(struct event_line *line, const struct event_field *field, const char *name,
+		      struct cursor *cursor)
+{
+	switch (field->type) {
+	case FIELD_END:
+		event_line_close(line, '{');
+		break;
+	case FIELD_STRUCT: /* its size is its alignment */
+		align(cursor, field);
+		event_line_key(line, name);
+		event_line_open(line, '{');
+		break;
+	case FIELD_STRING:
+		add_string(line, name, cursor);
+		break;
+	case FIELD_FRAMES:
+		event_line_key(line, name);
+		add_frames(line, cursor);
+		break;
+	default:
+		event_line_key(line, name);
+		add_value(line, field, cursor);
 	}
-	if (type->field_count)
-		strbuf_printf(text, " }");
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-static void add_time(struct strbuf *text, struct line_style *style,
-		     const struct clock_estimate *estimate, uint64_t clock)
-{
-	unsigned __int128 cycles = (unsigned __int128)estimate->offset + clock;
-	time_t second = (time_t)(estimate->offset_s + (int64_t)(cycles / estimate->frequency));
-	uint64_t ns = (uint64_t)((cycles % estimate->frequency) * NS_PER_S / estimate->frequency);
-	struct tm tm;
-
-	if (second != style->second || !style->clock[0]) {
-		style->second = second;
-		strftime(style->clock, sizeof(style->clock), "%H:%M:%S", localtime_r(&second, &tm));
-	}
-	strbuf_printf(text, "%s.%09" PRIu64, style->clock, ns);
-}
-
-void line_add(struct strbuf *text, struct line_style *style, const struct clock_estimate *estimate,
-	      const struct line_event *event)
+void line_add(struct event_line *line, struct event_type *type,
+	      const struct clock_estimate *estimate, const struct line_event *event)
 {
 	struct cursor cursor = { (const uint8_t *)event->words, 8, event->count * 8 };
+	struct event_head head = { .has_time = true,
+				   .ns = clock_wall_ns(estimate, event->clock),
+				   .has_tid = true,
+				   .tid = event->tid,
+				   .has_pid = true,
+				   .pid = event->pid,
+				   .process = event->process,
+				   .name = type->name };
+	const char(*labels)[EVENT_NAME_MAX] = event_type_labels(type);
 
-	add_time(text, style, estimate, event->clock);
-	quote_format(text, " %s tid %u %s", style->process, event->tid, event->type->name);
-	add_fields(text, event->type, &cursor);
-	strbuf_add(text, "\n", 1);
+	line->cycles = event->clock;
+	event_line_begin(line, &head);
+	for (size_t i = 0; i < type->field_count && labels; i++)
+		add_field(line, &type->fields[i], labels[i], &cursor);
+	event_line_end(line);
 }
 
 /* Size of the event in words; 0: larger than the batch's rest. */
@@ -209,7 +214,12 @@ void line_each(const struct reader_batch *batch, const struct event_types *types
 		if (!words)
 			break;
 		clock += ((*event >> DT_EVENT_ID_BITS) - clock) & CLOCK_MASK;
-		found(context,
-		      &(struct line_event){ &types->items[id], event, words, clock, batch->tid });
+		found(context, &(struct line_event){ .id = (uint32_t)id,
+						     .pid = batch->pid,
+						     .tid = batch->tid,
+						     .words = event,
+						     .count = words,
+						     .clock = clock,
+						     .process = batch->process });
 	}
 }

@@ -3,6 +3,7 @@
  */
 #include "request_table.h"
 
+#include <stdio.h>
 #include <assert.h>
 #include <ctype.h>
 #include <limits.h>
@@ -25,6 +26,9 @@
 #include "daemon/supervisor/targets/target.h"
 #include "daemon/supervisor/targets/worker_calls.h"
 #include "waiting.h"
+#include "daemon/supervisor/targets/target_worker.h"
+
+#define STOPPED_TOLD 32 /* processes that status names */
 
 struct command {
 	void (*run)(struct request *request); /* NULL: not for clients */
@@ -179,6 +183,22 @@ static void run_remove(struct request *request)
 
 /* ---- the supervisor's own knowledge -------------------------------------------------------- */
 
+/* Processes whose recording was stopped by themselves: it is on otherwise. */
+static void tell_stopped(const struct supervisor *supervisor, struct wire_out *out)
+{
+	for (size_t i = 0, told = 0; i < supervisor->targets.count && told < STOPPED_TOLD; i++) {
+		const struct target *target = supervisor->targets.items[i];
+		char text[96];
+
+		if (!supervisor->recording || !target->has_worker ||
+		    target_worker_is_recording(target))
+			continue;
+		snprintf(text, sizeof(text), "%d (%s)", target->pid, target->process.name);
+		wire_text(out, WIRE_DETAIL, text);
+		told++;
+	}
+}
+
 static void run_status(struct request *request)
 {
 	struct supervisor *supervisor = request->supervisor;
@@ -198,6 +218,7 @@ static void run_status(struct request *request)
 	wire_number(&out, WIRE_TRACEPOINT_COUNT, tracepoints);
 	wire_number(&out, WIRE_WAITING_COUNT, supervisor->waiting.count);
 	wire_number(&out, WIRE_CLIENT_COUNT, supervisor->peers.count);
+	tell_stopped(supervisor, &out);
 	reply_item(request, &out);
 }
 

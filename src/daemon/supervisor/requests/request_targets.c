@@ -94,6 +94,18 @@ static struct error *find_pids(const struct request *request, const char *name, 
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
+/* The process has registered, by an agent that was linked or preloaded, and has no tracepoint: a
+ * list is empty, and nothing is there to detach. */
+static struct error *without_worker(const struct request *request, const struct process *process,
+				    pid_t pid)
+{
+	if (request->kind == WIRE_TRACEPOINTS || request->kind == WIRE_DETACH)
+		return NULL;
+	return error_new(ERROR_FAILED,
+			 "process %d (%s) has no tracepoints yet ('dyntrace add %d:LOC' adds one)",
+			 pid, process->name, pid);
+}
+
 static struct error *ask_one(struct request *request, pid_t pid, bool starts)
 {
 	struct target *target = target_find(request->supervisor, pid);
@@ -103,9 +115,8 @@ static struct error *ask_one(struct request *request, pid_t pid, bool starts)
 	if (!error)
 		error = permissions_check(request, pid, &process);
 	if (!error && !starts && !(target && target->has_worker))
-		error = target && request->kind == WIRE_TRACEPOINTS ?
-				NULL :
-				no_agent(request->supervisor, pid, process.name);
+		error = target ? without_worker(request, &process, pid) :
+				 no_agent(request->supervisor, pid, process.name);
 	if (!error && target)
 		error = owners_check(request, target);
 	if (!error && starts)

@@ -44,8 +44,7 @@ void target_worker_set_events(struct target *target)
 	loop_change(&target->supervisor->loop, &target->source, events);
 }
 
-/* By the last WIRE_START or WIRE_STOP; by the daemon's own state without one. */
-static bool is_recording(const struct target *target)
+bool target_worker_is_recording(const struct target *target)
 {
 	bool recording = target->supervisor->recording;
 
@@ -69,7 +68,7 @@ static void configure(struct target *target, int keeper)
 	wire_number(&out, WIRE_START_TIME, target->process.start_time);
 	wire_text(&out, WIRE_GUISE, target->process.guise);
 	wire_number(&out, WIRE_GENERATION, target->process.generation);
-	wire_number(&out, WIRE_RECORDING, is_recording(target));
+	wire_number(&out, WIRE_RECORDING, target_worker_is_recording(target));
 	wire_number(&out, WIRE_BUFFER_SIZE, supervisor->options.buffer_size);
 	wire_number(&out, WIRE_MODE, (uint64_t)supervisor->options.mode);
 	/* so many requests will be replayed */

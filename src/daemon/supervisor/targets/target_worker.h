@@ -26,4 +26,7 @@ void target_worker_end(struct target *target);
 /* The worker says what no worker of ours says: it is ended. `why` goes on after "its worker". */
 void target_worker_distrust(struct target *target, const char *why);
 
+/* By its last WIRE_START or WIRE_STOP; by the daemon's own state without one. */
+bool target_worker_is_recording(const struct target *target);
+
 #endif

@@ -1,4 +1,4 @@
-#include "view_frames.h"
+#include "frames.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -28,6 +28,7 @@ struct loaded {
 
 struct frames {
 	VEC(struct loaded) files;
+	size_t count; /* of lines added, also those that weren't understood */
 };
 
 static bool parse_module(const char *text, struct loaded *ret)
@@ -54,10 +55,16 @@ struct frames *frames_create(void)
 	return calloc(1, sizeof(struct frames));
 }
 
+size_t frames_count(const struct frames *frames)
+{
+	return frames->count;
+}
+
 void frames_add(struct frames *frames, const char *line)
 {
 	struct loaded loaded;
 
+	frames->count++;
 	if (parse_module(line, &loaded) && !vec_push(&frames->files, loaded))
 		free(loaded.path);
 }

@@ -1,0 +1,139 @@
+"""Ways in which people use the commands: pipes, traces that exist, daemons without a session, children that stay."""
+import os
+import pwd
+import re
+import signal
+import subprocess
+
+from daemon_harness import Daemon
+from harness import Trace, until
+
+
+def test_print_into_head_ends(dyntrace, program):
+    """-p goes on for ever; its reader doesn't."""
+    target = program("spin", "--threads", 1, "--calls", 1000, "--rounds", 5).wait_ready()
+    output = dyntrace.new_output()
+    with subprocess.Popen([dyntrace.path, "trace", "-p", str(target.pid), "--function", "foo", "--print", "-o", output],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tracing:
+        assert "Ctrl-C ends it" in tracing.stderr.readline()
+        head = subprocess.Popen(["head", "-n", "3"], stdin=tracing.stdout, stdout=subprocess.PIPE, text=True)
+        tracing.stdout.close()
+        target.go().wait_ready()
+        assert head.communicate(timeout=60)[0].count("foo_entry") == 3
+        until(lambda: target.go().wait_ready() and tracing.poll() is not None, "dyntrace to end")
+        errors = tracing.stderr.read()
+    assert tracing.returncode == 0 and "not printed" not in errors
+    assert len(Trace(output).events) >= 1000
+
+
+def test_print_to_standard_error_or_a_file(dyntrace, program_path, scratch):
+    words = ["trace", "--probe", "foo", "-q"]
+    run = ["--", program_path("spin"), "--calls", "3"]
+    result = dyntrace(*words, "-o", dyntrace.new_output(), "--print-to", "/dev/stderr", *run)
+    assert result.stderr.count(" foo\n") == 3 and "foo" not in result.stdout
+    path = os.path.join(scratch, "lines")
+    result = dyntrace(*words, "-o", dyntrace.new_output(), "--print-to", path, *run)
+    assert open(path).read().count(" foo\n") == 3 and "foo" not in result.stdout + result.stderr
+    assert "cannot write to /no/such/file" in dyntrace(*words, "--print-to", "/no/such/file", *run, status=125).stderr
+
+
+def test_a_trace_that_exists_becomes_old(dyntrace, program_path, scratch):
+    output = os.path.join(scratch, "t")
+    for calls in (3, 4, 5):
+        dyntrace("trace", "--probe", "foo", "-o", output, "--", program_path("spin"), "--calls", calls)
+    assert (len(Trace(output).events), len(Trace(output + ".old").events)) == (5, 4)
+    # a request that fails takes nothing away
+    dyntrace("trace", "--probe", "no_such_function", "-o", output, "--", program_path("spin"), status=125)
+    assert (len(Trace(output).events), len(Trace(output + ".old").events)) == (5, 4)
+    # only a trace is moved
+    open(os.path.join(output, "notes"), "w").close()
+    said = dyntrace("trace", "--probe", "foo", "-o", output, "--", program_path("spin"), status=125).stderr
+    assert "exists already, and is no complete trace" in said
+    os.remove(os.path.join(output, "notes"))
+    open(os.path.join(output + ".old", "notes"), "w").close()
+    said = dyntrace("trace", "--probe", "foo", "-o", output, "--", program_path("spin"), status=125).stderr
+    assert "can't be moved" in said and len(Trace(output).events) == 5
+
+
+def test_children_that_stay_are_named(dyntrace, scratch):
+    script = "for i in 1 2; do (read x < fifo) & done; :"
+    os.mkfifo(os.path.join(scratch, "fifo"))
+    result = dyntrace("trace", "--function", "main", "-o", dyntrace.new_output(), "--", "sh", "-c", script)
+    assert "2 forked children still run and are no longer traced" in result.stderr
+    with open(os.path.join(scratch, "fifo"), "w") as fifo:  # lets them end
+        fifo.write("\n\n")
+
+
+def test_a_second_trace_is_told_what_to_do(dyntrace, program):
+    target = program("spin", "--threads", 1, "--calls", 10).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--probe", "foo")
+    said = dyntrace("trace", "-p", target.pid, "--probe", "foo", status=125).stderr
+    assert re.search(r"is being traced already, by dyntrace, pid \d+ \(end that first; .*'dyntrace add \d+:LOC'\)", said)
+    tracing.stop()
+
+
+def test_a_trace_beside_the_daemon_is_told_what_to_do(daemon, dyntrace, spin):
+    one = spin()
+    daemon.add(f"{one.pid}:foo")
+    said = dyntrace("trace", "-p", one.pid, "--probe", "foo", status=125).stderr
+    assert f"'dyntrace add {one.pid}:LOC'; or 'dyntrace detach {one.pid}' first" in said
+
+
+# ---- the daemon ----------------------------------------------------------------------------------
+
+def test_status_tells_of_processes_that_are_stopped(daemon, spin):
+    one, two = spin(), spin()
+    for target in (one, two):
+        daemon.add(f"{target.pid}:foo")
+    assert "recording:   on\n" in daemon("status").stdout
+    daemon("stop", one.pid)
+    assert re.search(rf"^recording:   on, but stopped in {one.pid} \(\S+\)$", daemon("status").stdout, re.MULTILINE)
+    assert [text.split()[0] for text in daemon.json("status")["stopped"]] == [str(one.pid)]
+    daemon("start", one.pid)
+    assert "recording:   on\n" in daemon("status").stdout and daemon.json("status")["stopped"] == []
+
+
+def test_detach_of_a_preloaded_process_without_tracepoints(daemon, build, processes):
+    """Nothing is there to remove: that is no error; its agent stays, and can be used again."""
+    target = processes.start(["sleep", "1000"], env=dict(os.environ, LD_PRELOAD=os.path.join(build, "libdyntrace-agent.so"),
+                                                          DYNTRACE_SOCKET=daemon.socket))
+    until(lambda: [one["pid"] for one in daemon.json("list-processes")] == [target.pid], "it to register")
+    assert daemon("detach", target.pid).stderr == ""
+    said = daemon("stop", target.pid, status=1).stderr
+    assert f"process {target.pid} (sleep) has no tracepoints yet ('dyntrace add {target.pid}:LOC' adds one)" in said
+    assert daemon.add(f"{target.pid}:nanosleep@libc.so.6") == "nanosleep"
+    daemon("detach", target.pid)
+
+
+def test_the_refusal_names_the_daemons_group(build, processes, scratch, dyntrace):
+    """Of --group, whatever it is called."""
+    if os.geteuid() != 0:
+        return
+    copy = dyntrace.for_others()
+    daemon = Daemon(build, processes, scratch, words=["--group", "games"]).start()
+    nobody = pwd.getpwnam("nobody")
+    said = subprocess.run([copy, "status", "--socket", daemon.socket], capture_output=True, text=True, user=nobody.pw_uid,
+                          group=nobody.pw_gid, extra_groups=[], timeout=60)
+    assert "only root and members of its group (games) may" in said.stderr and said.returncode != 0
+    daemon.process.send_signal(signal.SIGTERM)
+    daemon.process.wait(timeout=60)
+
+
+def test_without_a_runtime_folder(dyntrace):
+    """su and cron set none: there is a place all the same."""
+    if os.geteuid() != 0:
+        return
+    copy, nobody = dyntrace.for_others(), pwd.getpwnam("nobody")
+    said = subprocess.run([copy, "status"], capture_output=True, text=True, user=nobody.pw_uid, group=nobody.pw_gid,
+                          extra_groups=[], timeout=60, env={"PATH": os.environ["PATH"]})
+    assert f"no daemon answers at /tmp/dyntrace-{nobody.pw_uid}/dyntrace.sock" in said.stderr
+
+
+def test_add_tells_of_traps(daemon, program):
+    """Where only a trap fits, the user learns what it costs."""
+    target = program("traps", "resetting").wait_ready()
+    result = daemon("add", f"{target.pid}:lone")
+    assert "lone is placed by a trap, for want of room: each hit is a signal, about 3 us" in result.stderr
+    assert daemon("add", f"{target.pid}:main").stderr == ""
+    daemon("detach", target.pid)
+    target.process.kill()
