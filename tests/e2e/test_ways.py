@@ -56,8 +56,9 @@ def test_a_trace_that_exists_becomes_old(dyntrace, program_path, scratch):
 
 
 def test_children_that_stay_are_named(dyntrace, scratch):
-    pids = os.path.join(scratch, "pids")
-    script = f"for i in 1 2; do sleep 1000 >/dev/null 2>&1 & echo $! >>{pids}; done"
+    pids, fifo = os.path.join(scratch, "pids"), os.path.join(scratch, "fifo")
+    os.mkfifo(fifo)
+    script = f"for i in 1 2; do (read x <{fifo}) >/dev/null 2>&1 & echo $! >>{pids}; done"
     try:
         result = dyntrace("trace", "--function", "main", "-o", dyntrace.new_output(), "--", "sh", "-c", script)
         assert "2 forked children still run and are no longer traced" in result.stderr
