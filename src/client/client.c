@@ -100,11 +100,16 @@ static struct error *not_permitted(const char *path)
 		*slash = '\0';
 	if (stat(path, &st) && slash && stat(folder, &st))
 		st.st_gid = 0;
-	const struct group *group = st.st_gid ? getgrgid(st.st_gid) : NULL;
+	if (!st.st_gid)
+		return error_new(ERROR_NOT_PERMITTED,
+				 "not permitted to use the daemon at %s: only root may", path);
+	const struct group *group = getgrgid(st.st_gid);
+	char number[16];
+	snprintf(number, sizeof(number), "%u", st.st_gid);
 	return error_new(ERROR_NOT_PERMITTED,
-			 "not permitted to use the daemon at %s: only %s%s%s", path,
-			 group ? "root and members of its group (" : "root may",
-			 group ? group->gr_name : "", group ? ") may" : "");
+			 "not permitted to use the daemon at %s: only root and members of its "
+			 "group (%s) may",
+			 path, group ? group->gr_name : number);
 }
 
 static struct error *connect_to(const char *path, int *ret_fd)

@@ -16,7 +16,7 @@ def test_status_tells_daemon_user_targets_and_traces(daemon, spin):
     status = daemon.json("status")
     assert status == {"version": "0.1.0", "pid": daemon.process.pid, "user": "root", "socket": daemon.socket,
                       "output": daemon.output, "recording": True, "targets": 0, "tracepoints": 0, "waiting": 0,
-                      "clients": 1}
+                      "clients": 1, "stopped": []}
     text = daemon("status").stdout
     assert f"pid {daemon.process.pid}, user root" in text and f"traces:      {daemon.output}\n" in text
     one = spin()
@@ -69,7 +69,8 @@ def test_two_daemons_at_two_sockets_know_nothing_of_each_other(new_daemon, scrat
     assert second.json("list-processes") == []
     worker = first.workers(one.pid)[0]
     assert second.fails("attach", one.pid) == \
-        f"process {one.pid} is being traced already, by dyntraced-work, pid {worker} (end that first)"
+        f"process {one.pid} is being traced already, by dyntraced-work, pid {worker} " \
+        f"(add tracepoints there: 'dyntrace add {one.pid}:LOC'; or 'dyntrace detach {one.pid}' first)"
 
 
 def test_help_and_version_and_wrong_words(build, scratch):

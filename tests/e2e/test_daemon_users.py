@@ -84,7 +84,7 @@ def test_members_may_connect_and_strangers_may_not(daemon):
     """(D4) The kernel says who a client is."""
     assert daemon.json("status", user=MEMBER)["user"] == "root"
     assert daemon.fails("status", user=STRANGER) == \
-        f"not permitted to use the daemon at {daemon.socket}: only root and members of its group (dyntrace) may"
+        f"not permitted to use the daemon at {daemon.socket}: only root and members of its group ({GROUP}) may"
 
 
 def test_a_stranger_is_refused_even_where_the_sockets_mode_lets_him(daemon):

@@ -232,7 +232,7 @@ def test_others(dyntrace, scratch, trace):
         assert dyntrace("report", trace, *words, status=2).stderr.startswith("dyntrace: report: ")
     stream = max((os.path.join(trace, name) for name in os.listdir(trace) if name != "metadata"), key=os.path.getsize)
     with open(stream, "r+b") as file:
-        file.seek(88)
+        file.seek(104)  # behind the head of the first packet
         file.write(b"\xff" * 3)
     result = dyntrace("report", trace, status=1)
     assert "is damaged: its reader stumbled after" in result.stderr and result.stdout.startswith("    calls")

@@ -233,6 +233,8 @@ bool event_line_label(struct event_line *line, const char *label)
 		return false;
 	}
 	text_foreign(&line->text, label);
+	if (label[0] == '<') /* a note of dyntrace's instead of a value: its number means nothing */
+		return false;
 	text_add(&line->text, " (");
 	return true;
 }
