@@ -186,8 +186,13 @@ def test_function(dyntrace, trace):
     """Histogram, callers, callees and the ten slowest calls with their arguments."""
     oracle = Calls(trace)
     text = dyntrace("report", trace, "rec").stdout
-    rows = re.findall(rf"^ +{TIME} \.\. +{TIME} +(\d+) \|#* *\|$", text, re.M)
+    rows = re.findall(rf"^ +{TIME} \.\. +{TIME} +(\d+) \|#* *\|((?: p\d\d)*)$", text, re.M)
     assert sum(int(row[4]) for row in rows) == oracle.numbers["rec"]["calls"] == 250
+    for low, unit, high, next_unit, _, marks in rows:
+        for mark in marks.split():
+            exact = oracle.durations["rec"][min(250 * int(mark[1:]) // 100, 249)]
+            assert float(low) * UNITS[unit] * 0.98 <= exact <= float(high) * UNITS[next_unit] * 1.02, mark
+    assert "".join(row[5] for row in rows).split() == ["p50", "p90", "p99"]
     callers = dict(re.findall(rf"^ +(\d+) +{TIME} +[\d.]+%  (\w+)$".replace("(ns|us|ms|s)", "(?:ns|us|ms|s)").replace(r"(\d+(?:\.\d+)?)", r"\d+(?:\.\d+)?"),
                               text[text.index("callers"):text.index("callees")], re.M))
     assert {int(number): name for number, name in callers.items()} == {oracle.edges["rec", "rec"]["calls"]: "rec", 100: "top_"}
@@ -235,4 +240,4 @@ def test_others(dyntrace, scratch, trace):
         file.seek(104)  # behind the head of the first packet
         file.write(b"\xff" * 3)
     result = dyntrace("report", trace, status=1)
-    assert "is damaged: its reader stumbled after" in result.stderr and result.stdout.startswith("    calls")
+    assert "is damaged: its reader stumbled after" in result.stderr and result.stdout.split()[0] == "calls"

@@ -7,42 +7,24 @@
 #include "cli/view/view_newest.h"
 #include "control/base/cleanup.h"
 #include "options/commands.h"
+#include "options/question_options.h"
 #include "report.h"
 
 static struct {
-	int sort;
-	bool tree, callers, hist, json, csv, wide, all_rows;
+	struct question_args question;
+	bool tree, callers, json, csv, wide, all_rows;
 	const char *diff;
-	uint64_t top;
 } args;
-
-static const char *const sorts[] = { "default", "calls", "total", "self", "mean",
-				     "p50",	"p99",	 "max",	  "name", NULL };
-
-static struct error *read_top(const char *text)
-{
-	char *end;
-
-	errno = 0;
-	args.top = strtoull(text, &end, 10);
-	if (errno || *end || end == text || *text == '-' || !args.top)
-		return error_new(ERROR_USAGE, "--top: '%s' is not a number of rows", text);
-	return NULL;
-}
 
 static const struct option_spec options[] = {
 	OPTION_GROUP("What to show (without any: a table of functions)"),
 	{ 0, "tree", NULL, "call paths, with each one's share of the time", .flag = &args.tree },
 	{ 0, "callers", NULL, "functions by self time, each with the calls that lead to it",
 	  .flag = &args.callers },
-	{ 0, "hist", NULL, "below each function the distribution of its durations",
-	  .flag = &args.hist },
 	{ 0, "diff", "OTHER", "compare with this trace, which is the newer one",
 	  .string = &args.diff },
+	QUESTION_OPTIONS(args.question),
 	OPTION_GROUP("How to show it"),
-	{ 0, "sort", "COLUMN", "calls, total, self, mean, p50, p99, max or name (total; calls "
-			       "without exits)", .choice = &args.sort, .choices = sorts },
-	{ 0, "top", "N", "only the first N rows", .handle = read_top },
 	{ 0, "all-rows", NULL, "all rows, also of functions that weren't called and of paths below "
 			       "0.1%", .flag = &args.all_rows },
 	{ 0, "wide", NULL, "also p50, p90 and calls without an exit", .flag = &args.wide },
@@ -134,22 +116,29 @@ static struct error *read_and_print(struct view_reader *reader, void *context)
 static struct error *run(const struct words *words, int *ret_status)
 {
 	_cleanup_free_ char *newest = NULL;
-	struct request request = {
-		.options = { .sort = (enum report_sort)args.sort,
-			     .form = args.json ? FORM_JSON : args.csv ? FORM_CSV : FORM_TEXT,
-			     .wide = args.wide,
-			     .all_rows = args.all_rows,
-			     .hist = args.hist,
-			     .top = args.top },
-	};
-	struct error *error = view_newest_choose(words, 2, &newest, &request.path);
+	struct request request = { 0 };
+	_cleanup_(question_free) struct question question = { 0 };
+	struct error *error = question_options_read(&args.question, &question);
 
+	if (!error)
+		error = view_newest_choose(words, 2, &newest, &request.path);
 	if (error)
 		return error;
+	if (question.key_count || question.value.text)
+		return error_new(ERROR_USAGE, "--by and --of: not in this version");
 	if (args.tree + args.callers + (args.diff != NULL) > 1)
 		return error_new(ERROR_USAGE, "give one of --tree, --callers and --diff");
 	if ((args.tree || args.callers) && (args.json || args.csv))
 		return error_new(ERROR_USAGE, "--json and --csv are for tables of functions");
+	request.options = (struct report_options){
+		.sort = (enum calls_sort)args.question.sort,
+		.form = args.json ? FORM_JSON : args.csv ? FORM_CSV : FORM_TEXT,
+		.wide = args.wide,
+		.all_rows = args.all_rows,
+		.hist = args.question.hist,
+		.linear = args.question.linear,
+		.top = args.question.top,
+	};
 	request.function = words->count == 2 ? words->items[1] : NULL;
 	request.options.path = request.path;
 	error = view_reader_run(request.path, &view_reader_default_limits, read_and_print,

@@ -15,9 +15,8 @@
 #define DYNTRACE_REPORT_H
 
 #include "cli/view/view_own.h"
+#include "options/calls_table.h"
 
-#define REPORT_BITS 5u /* steps per power of two, as the summary's of `trace` */
-#define REPORT_ROWS 60u
 #define REPORT_NONE UINT32_MAX
 #define REPORT_SLOWEST 10
 
@@ -33,11 +32,9 @@ struct report_function {
 	char *name;
 	bool has_exit; /* its exits are recorded */
 	uint64_t hits; /* entries, or events of a bare probe */
-	uint64_t calls; /* with a duration */
-	uint64_t total, self, max;
-	uint64_t sum; /* of all durations, also of recursive calls */
+	struct distribution durations; /* of calls, also of recursive ones */
+	uint64_t total, self;
 	uint64_t cut, partial, unwound, inside;
-	uint32_t *rows[REPORT_ROWS]; /* histogram: 2^REPORT_BITS steps each; NULL: empty */
 	/* of the thread that is being read: */
 	uint32_t thread; /* its number; another one: `top` means nothing */
 	uint32_t top; /* innermost open call of the function, an index; REPORT_NONE: none */
@@ -84,31 +81,20 @@ void report_free(struct report *report);
 uint32_t report_name(struct report *report, const char *name);
 /* The index of a known name; REPORT_NONE: unknown. */
 uint32_t report_find(const struct report *report, const char *name);
-/* Adds a duration to calls, max and histogram; false: out of memory. */
-bool report_add_duration(struct report_function *function, uint64_t ns);
-/* The value below or at which `share` of the durations lie. */
-uint64_t report_quantile(const struct report_function *function, double share);
-/* 0: no calls. */
-uint64_t report_mean(const struct report_function *function);
-/* Durations from 2^power up to below 2^(power + 1). */
-uint64_t report_in_power(const struct report_function *function, unsigned power);
-
 /* ---- printing, into `text` ---- */
 
-enum report_sort { SORT_DEFAULT, SORT_CALLS, SORT_TOTAL, SORT_SELF, SORT_MEAN, SORT_P50, SORT_P99,
-		   SORT_MAX, SORT_NAME };
 enum report_form { FORM_TEXT, FORM_JSON, FORM_CSV };
 
 struct report_options {
-	enum report_sort sort;
+	enum calls_sort sort;
 	enum report_form form;
-	bool wide, all_rows, hist;
+	bool wide, all_rows, hist, linear;
 	uint64_t top; /* rows; 0: the usual number */
 	const char *path; /* the trace, for commands that are suggested */
 };
 
-/* The functions' indices, sorted; the caller frees them. NULL: out of memory. */
-uint32_t *report_sorted(const struct report *report, enum report_sort sort);
+/* The row of a function in the table of calls. `name` is room for its names. */
+struct calls_row report_row(const struct report_function *function, struct calls_name *name);
 void report_table(const struct report *report, const struct report_options *options,
 		  struct strbuf *text);
 void report_diff(const struct report *before, const struct report *after,
@@ -122,7 +108,6 @@ void report_callers(const struct report *report, const struct report_options *op
 /* One function closely. */
 void report_function(const struct report *report, const struct report_options *options,
 		     struct strbuf *text);
-void report_histogram(const struct report_function *function, struct strbuf *text);
 /* "12.3 us", right-aligned in that many columns; "-" if unknown. */
 void report_time(struct strbuf *text, bool is_known, uint64_t ns, int width);
 

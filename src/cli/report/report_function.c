@@ -11,47 +11,8 @@
 #include "options/time_text.h"
 #include "report.h"
 
-#define BAR 30
 #define EDGES_MAX 10
 #define NS 1000000000
-
-/* ---- histogram ------------------------------------------------------------------------------ */
-
-/* The lowest bucket holds 0, too. */
-static void add_bound(struct strbuf *text, unsigned power)
-{
-	char time[TIME_TEXT];
-
-	time_text(power >= 63 ? INT64_MAX : power ? 1ULL << power : 0, time);
-	quote_format(text, "%8s", time);
-}
-
-void report_histogram(const struct report_function *function, struct strbuf *text)
-{
-	uint64_t counts[64], most = 1;
-	unsigned first = 64, last = 0;
-
-	for (unsigned power = 0; power < 64; power++) {
-		counts[power] = report_in_power(function, power);
-		if (!counts[power])
-			continue;
-		first = first < power ? first : power;
-		last = power;
-		most = most > counts[power] ? most : counts[power];
-	}
-	for (unsigned power = first; power <= last && first < 64; power++) {
-		uint64_t bar = (counts[power] * BAR + most - 1) / most;
-
-		text_add(text, "  ");
-		add_bound(text, power);
-		text_add(text, " ..");
-		add_bound(text, power + 1);
-		quote_format(text, "%10" PRIu64 " |", counts[power]);
-		for (unsigned i = 0; i < BAR; i++)
-			text_add(text, i < bar ? "#" : " ");
-		text_add(text, "|\n");
-	}
-}
 
 /* ---- callers and callees -------------------------------------------------------------------- */
 
@@ -145,22 +106,24 @@ void report_function(const struct report *report, const struct report_options *o
 		     struct strbuf *text)
 {
 	const struct report_function *f = &report->functions.items[report->wanted_index];
-	bool any = f->calls > 0;
+	struct calls_name name;
+	struct calls_row row = report_row(f, &name);
+	bool any = row.calls > 0;
 
 	if (!f->has_exit) {
 		quote_format(text, "%s: hits %" PRIu64 " (no durations: 'trace -e' records exits)\n",
 			     f->name, f->hits);
 		return;
 	}
-	quote_format(text, "calls %" PRIu64, f->calls);
-	add_cell(text, "total", any, f->total);
-	add_cell(text, "self", f->calls > f->partial, f->self);
-	add_cell(text, "mean", any, report_mean(f));
-	add_cell(text, "p50", any, report_quantile(f, 0.50));
-	add_cell(text, "p99", any, report_quantile(f, 0.99));
-	add_cell(text, "max", any, f->max);
+	quote_format(text, "calls %" PRIu64, row.calls);
+	add_cell(text, "total", any, (uint64_t)row.total);
+	add_cell(text, "self", row.has_self, (uint64_t)row.self);
+	add_cell(text, "mean", any, (uint64_t)row.mean);
+	add_cell(text, "p50", any, (uint64_t)row.p50);
+	add_cell(text, "p99", any, (uint64_t)row.p99);
+	add_cell(text, "max", any, (uint64_t)row.max);
 	text_add(text, "\n");
-	report_histogram(f, text);
+	calls_histogram(&f->durations, true, options->linear, text);
 	add_edges(report, report->callers.items, "callers", text);
 	add_edges(report, report->callees.items, "callees", text);
 	add_slowest(report, options->path, text);

@@ -282,7 +282,7 @@ static uint64_t duration_of(const struct packet_cursor *cursor, const struct mea
 		memcpy(&ns, cursor->event + meaning->duration_at, sizeof(ns));
 	else if (layout_find(cursor->type, cursor->event, meaning->duration, &place))
 		ns = layout_number(place.field, place.bytes);
-	return ns;
+	return ns < INT64_MAX ? ns : INT64_MAX;
 }
 
 /* (O2) Did the call begin before the last loss? */
@@ -304,7 +304,7 @@ static void count_call(struct replay *replay, uint32_t index, const struct open_
 	uint64_t children = call ? call->children : 0, inside = call ? call->inside : 0;
 	uint64_t self = duration > children ? duration - children : 0;
 
-	replay->failed |= !report_add_duration(function, duration);
+	replay->failed |= !distribution_add(&function->durations, (int64_t)duration, 1);
 	function->total += duration > inside ? duration - inside : 0; /* O1 */
 	if (call && call->below != REPORT_NONE)
 		replay->stack.items[call->below].inside += duration;

@@ -1,22 +1,18 @@
 /*
- * report_stats.c - functions by name, and their durations.
+ * report_stats.c - functions by name.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "shared/layout.h"
-#include "control/record/histogram.h"
 #include "report.h"
-
-#define STEPS (1u << REPORT_BITS)
 
 void report_free(struct report *report)
 {
 	for (size_t i = 0; i < report->functions.count; i++) {
 		struct report_function *function = &report->functions.items[i];
 
-		for (unsigned row = 0; row < REPORT_ROWS; row++)
-			free(function->rows[row]);
+		distribution_free(&function->durations);
 		free(function->name);
 	}
 	for (size_t i = 0; i < report->slow_count; i++)
@@ -79,52 +75,4 @@ uint32_t report_name(struct report *report, const char *name)
 	index = (uint32_t)report->functions.count - 1;
 	report->names[slot_of(report, name)] = index + 1;
 	return index;
-}
-
-/* ---- durations ------------------------------------------------------------------------------ */
-
-bool report_add_duration(struct report_function *function, uint64_t ns)
-{
-	uint32_t bucket = histogram_bucket(ns, REPORT_BITS), row = bucket / STEPS;
-
-	if (!function->rows[row] &&
-	    !(function->rows[row] = calloc(STEPS, sizeof(*function->rows[row]))))
-		return false;
-	function->rows[row][bucket % STEPS]++;
-	function->calls++;
-	function->sum += ns;
-	if (ns > function->max)
-		function->max = ns;
-	return true;
-}
-
-uint64_t report_quantile(const struct report_function *function, double share)
-{
-	uint64_t rank = (uint64_t)((double)function->calls * share), seen = 0;
-
-	for (uint32_t i = 0; i < REPORT_ROWS * STEPS; i++) {
-		if (!function->rows[i / STEPS]) {
-			i |= STEPS - 1;
-			continue;
-		}
-		seen += function->rows[i / STEPS][i % STEPS];
-		if (seen > rank || seen == function->calls) {
-			uint64_t middle = histogram_middle(i, REPORT_BITS);
-
-			return middle < function->max ? middle : function->max;
-		}
-	}
-	return 0;
-}
-
-uint64_t report_in_power(const struct report_function *function, unsigned power)
-{
-	uint64_t from = 1ULL << power, count = 0;
-	uint32_t first = power ? histogram_bucket(from, REPORT_BITS) : 0,
-		 last = power == 63 ? REPORT_ROWS * STEPS - 1 :
-				      histogram_bucket(2 * from - 1, REPORT_BITS);
-
-	for (uint32_t i = first; i <= last; i++)
-		count += function->rows[i / STEPS] ? function->rows[i / STEPS][i % STEPS] : 0;
-	return count;
 }

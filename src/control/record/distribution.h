@@ -1,0 +1,47 @@
+/*
+ * distribution.h - how the values of many calls are distributed: count, sum, smallest, largest,
+ * percentiles, histogram. Values have a sign.
+ *
+ * Log-linear (histogram.h), in memory that grows with the spread of the values, not with their
+ * number. Begins with all zero. Pure bookkeeping.
+ */
+#ifndef DYNTRACE_DISTRIBUTION_H
+#define DYNTRACE_DISTRIBUTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define DISTRIBUTION_BITS 5u /* 32 steps per power of two: within 1.6% of the true value */
+
+struct distribution {
+	uint64_t count;
+	int64_t sum; /* wraps */
+	int64_t min, max; /* of no values: 0 */
+	struct distribution_half *halves[2]; /* values from 0 on, and below; NULL: none */
+};
+
+/* Adds a value so many times; false: out of memory, and nothing was added. */
+bool distribution_add(struct distribution *distribution, int64_t value, uint32_t times);
+/* Adds all values of another one; false: out of memory, and some are missing in the histogram. */
+bool distribution_merge(struct distribution *distribution, const struct distribution *other);
+void distribution_free(struct distribution *distribution);
+
+/* 0: no values. */
+int64_t distribution_mean(const struct distribution *distribution);
+/* The value below or at which `share` of all values lie; 0: no values. */
+int64_t distribution_quantile(const struct distribution *distribution, double share);
+
+/* A bar of a histogram: values from `low` up to below `high`. */
+struct distribution_bar {
+	int64_t low, high;
+	uint64_t count;
+};
+
+#define DISTRIBUTION_BARS_MAX 129 /* all powers of two, of both signs */
+
+/* Divides all values into bars, by powers of two or in equal steps, from the smallest value's to
+ * the largest one's. Each value is in exactly one. Returns their number. */
+unsigned distribution_bars(const struct distribution *distribution, bool is_linear,
+			   struct distribution_bar ret_bars[DISTRIBUTION_BARS_MAX]);
+
+#endif
