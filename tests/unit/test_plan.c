@@ -614,6 +614,34 @@ static void test_hop_that_is_taken(void **state)
 	later_end(&later);
 }
 
+/* (L3) The code whose slot is jumped through stays until the last probe behind the slot is gone. */
+static void test_slots_outlive_their_own_probe(void **state)
+{
+	struct later later;
+	struct site_list gone = { 0 };
+
+	later_begin(&later, *state);
+	struct probe *first = later_add(&later, "plan_tight");
+	later_place(&later, PATCH_PLACED);
+	assert_string_equal(site_tactic(first->site), "short-jump");
+	struct probe *second = later_add(&later, "plan_tight"); /* the same place again */
+	later_place(&later, PATCH_PLACED);
+	later_settle(&later, 2);
+	struct site *host = first->site->slot_host;
+	assert_non_null(host);
+	assert_ptr_equal(second->site, first->site);
+	assert_true(planner_release(later.planner, first, &gone));
+	assert_int_equal(gone.count, 0);
+	assert_ptr_equal(second->site->slot_host, host);
+	assert_true(planner_release(later.planner, second, &gone));
+	assert_int_equal(gone.count, 2);
+	assert_int_equal(planner_site_count(later.planner), 0);
+	for (size_t i = 0; i < gone.count; i++)
+		planner_free_site(gone.items[i], later.pool);
+	vec_free(&gone);
+	later_end(&later);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -630,6 +658,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_code_that_cannot_be_written, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_added_later_to_a_pun, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hop_that_is_taken, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_slots_outlive_their_own_probe, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
