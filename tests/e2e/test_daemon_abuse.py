@@ -71,7 +71,7 @@ def test_a_byte_now_and_then_and_a_silent_client_hold_nobody_up(daemon, spin):
 
 
 STATUS_CALLS = 20
-ANSWERS_MAX = 400
+ANSWERS_MAX = 150  # a socket holds 16; the daemon reads 335 requests at once
 
 
 def test_a_client_that_never_reads_costs_no_more_than_one_answer(daemon, spin):
@@ -86,10 +86,13 @@ def test_a_client_that_never_reads_costs_no_more_than_one_answer(daemon, spin):
     with pytest.raises(TimeoutError):  # its own requests wait in the socket
         while True:
             greedy.sendall(message("WIRE_TRACEPOINTS", WIRE_TARGET=str(one.pid)) * 10)
-    for _ in range(STATUS_CALLS):
-        daemon("status")
-    # as many answers as the socket holds, and no request more
-    assert daemon.log_text().count(" list-tracepoints ") < ANSWERS_MAX
+    answers, before_calls = daemon.log_text().count(" list-tracepoints "), -1
+    while answers != before_calls:  # until the daemon does nothing for it any more
+        before_calls = answers
+        for _ in range(STATUS_CALLS):
+            daemon("status")
+        answers = daemon.log_text().count(" list-tracepoints ")
+        assert answers < ANSWERS_MAX  # as many as the socket holds, and no request more
     assert memory(daemon.process.pid) - before < 4 << 10  # KiB
     assert len(daemon.hits(one.pid)) == 10
     greedy.close()
