@@ -73,7 +73,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 30
+#define DT_LAYOUT_VERSION 31
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -532,7 +532,9 @@ static inline uint32_t dt_chunk_size(uint32_t small_count, uint32_t index)
 
 struct dt_cell {
 	uint64_t hits; /* the only word of a cell without times */
-	uint64_t total; /* of all durations */
+	uint64_t total; /* time with at least one call on the thread's stack (returns.h) */
+	uint64_t again; /* all durations less `total`: of calls inside the same function's */
+	uint64_t inside; /* of other counted calls inside, the same function's included */
 	uint64_t max;
 	uint64_t pending; /* the last duration + 1, in no other field yet; 0: none */
 	/* numbers of durations; trampolines compute the index */

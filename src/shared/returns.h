@@ -56,6 +56,7 @@
 #define DT_RETURN_BUSY 1ULL
 #define DT_RETURN_INHERITED (1ULL << 63)
 #define DT_RETURN_MARKS (DT_RETURN_BUSY | DT_RETURN_INHERITED)
+#define DT_TIMED 1u /* dt_return_site.flags: the exit needs struct dt_return_times */
 #define DT_KEPT_MAX 8u
 #define DT_KEPT_DURATION 7u /* index of the duration, which the exit computes: ns */
 #define DT_RETURN_VANISHED (1u << 31) /* in slot.length: a frame was gone without returning */
@@ -86,12 +87,33 @@ _Static_assert(DT_STUB_SIZE == (1u << DT_STUB_SHIFT), "DT_STUB_SIZE");
 _Static_assert(DT_KEPT_MAX * 8 == 1u << DT_RETURN_SHIFT, "kept");
 _Static_assert(DT_SLOTS * sizeof(struct dt_slot) / 8 <= 1u << 16, "dt_return_slot.thread");
 
+/*
+ * Times of calls that are counted in the target. A thread has a word `covered`: the time of its
+ * calls that have returned; and per tracepoint a word `within`: the time with at least one call of
+ * the function on the stack. An entry keeps both. The exit sets each to the kept value plus its own
+ * duration: the time of calls inside it, which they had added, is in that duration. Calls that
+ * never return change nothing, and so can't make another call's times wrong.
+ */
+struct dt_return_times {
+	uint64_t within, covered; /* bound: addresses of the words */
+	uint64_t within_before, covered_before; /* kept by the entry */
+	uint64_t own; /* the word `within` if memory for another ran out */
+	uint64_t pad[3];
+};
+
+/* A word `within`. */
+struct dt_return_within {
+	uint64_t time;
+	uint32_t id; /* of the entry event */
+	uint32_t pad;
+};
+
 /* One per thread: hints[], by dt_return_index, then heads[], the first stub of each chain (open
- * addressing). */
+ * addressing), then withins[], offsets of struct dt_return_within by id (likewise). */
 struct dt_return_table {
-	uint32_t bits; /* both arrays have 1 << bits entries */
+	uint32_t bits; /* all arrays have 1 << bits entries */
 	uint32_t keys; /* used entries of heads */
-	uint64_t pad;
+	uint32_t spare, spares; /* offset of unused struct dt_return_within, and how many */
 	uint32_t hints[];
 };
 
@@ -100,7 +122,7 @@ struct dt_return_table {
 
 #define DT_RETURN_TABLE_FIRST 7u /* bits */
 #define DT_RETURN_TABLE_MAX 18u
-#define DT_RETURN_HEAP_SIZE (24u << 20) /* for tables */
+#define DT_RETURN_HEAP_SIZE (40u << 20) /* for tables, and words `within` */
 
 /* Index of a key's hint among 1 << bits; trampolines compute the same. */
 #define DT_RETURN_MULTIPLIER 0x2c1b3c6du
@@ -126,28 +148,36 @@ struct dt_returns {
 	/* memory for the notes of the target's unwinders */
 	uint64_t objects[DT_UNWINDERS_MAX][8];
 	uint32_t tables[DT_SLOTS]; /* by thread slot; 0: `none` */
+	uint64_t covered[DT_SLOTS]; /* by thread slot: struct dt_return_times */
 	/* One cache line each, since stubs of two threads are neighbours. */
 	struct dt_return_slot slots[DT_STUBS_MAX] __attribute__((aligned(64)));
 	/* By stub: values that the entry keeps for the exit. As large as a slot, so that the
 	 * distance from each slot to its words is the same. */
 	uint64_t kept[DT_STUBS_MAX][DT_KEPT_MAX];
+	struct dt_return_times times[DT_STUBS_MAX]; /* likewise */
 	uint8_t heap[DT_RETURN_HEAP_SIZE] __attribute__((aligned(DT_RETURN_TABLE_ALIGN)));
 };
 
+_Static_assert(sizeof(struct dt_return_times) == 1u << DT_RETURN_SHIFT, "times");
 _Static_assert(offsetof(struct dt_returns, slots) % 64 == 0 &&
-		       offsetof(struct dt_returns, kept) % 64 == 0,
+		       offsetof(struct dt_returns, kept) % 64 == 0 &&
+		       offsetof(struct dt_returns, times) % 64 == 0,
 	       "lines");
 
 /* Distance from a slot to its kept word i. */
 #define DT_KEPT_AT(i)                                                                              \
 	(offsetof(struct dt_returns, kept) - offsetof(struct dt_returns, slots) + 8u * (i))
+/* Distance from a slot to a field of its struct dt_return_times. */
+#define DT_TIMES_AT(field)                                                                         \
+	(offsetof(struct dt_returns, times) - offsetof(struct dt_returns, slots) +                 \
+	 offsetof(struct dt_return_times, field))
 
 /* Argument of dt_slow: the tracepoint of a trampoline. */
 struct dt_return_site {
 	uint64_t body;
 	uint64_t exit;
 	uint32_t id;
-	uint32_t pad;
+	uint32_t flags; /* DT_TIMED */
 };
 
 #endif

@@ -162,7 +162,9 @@ enum wire_type {
 	X(WIRE_MADE, WIRE_TEXT) /* journals: name of a tracepoint that was made */    \
 	X(WIRE_ASKER, WIRE_NUMBER) /* journals: uid of who asked for the target */    \
 	X(WIRE_WORKER, WIRE_NUMBER) /* journals: pid */                               \
-	X(WIRE_WORKER_START, WIRE_NUMBER) /* journals: its start time */
+	X(WIRE_WORKER_START, WIRE_NUMBER) /* journals: its start time */              \
+	X(WIRE_SELF, WIRE_NUMBER) /* durations less those of the calls inside */      \
+	X(WIRE_DURATIONS, WIRE_NUMBER) /* of all calls, also inside the same function's */
 
 enum wire_tag {
 	WIRE_NO_TAG,

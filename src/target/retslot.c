@@ -84,6 +84,11 @@ static uint32_t *retslot_heads(struct dt_return_table *table)
 	return table->hints + (1u << table->bits);
 }
 
+static uint32_t *retslot_withins(struct dt_return_table *table)
+{
+	return table->hints + (2u << table->bits);
+}
+
 static uint32_t retslot_length(const struct dt_return_slot *first)
 {
 	return first->length & ~(DT_RETURN_VANISHED | DT_RETURN_RETIRED);
@@ -114,12 +119,9 @@ static uint32_t *retslot_head(struct dt_returns *returns, struct dt_return_table
 	return 0;
 }
 
-static struct dt_return_table *retslot_new_table(struct dt_returns *returns, uint32_t bits)
+/* Zeroed memory, of a multiple of DT_RETURN_TABLE_ALIGN; NULL: the heap is full. */
+static void *retslot_allocate(struct dt_returns *returns, uint32_t size)
 {
-	uint32_t size = (uint32_t)DT_ROUND_UP(sizeof(struct dt_return_table) +
-						      (2 * sizeof(uint32_t) << bits),
-					      DT_RETURN_TABLE_ALIGN);
-
 	if (__atomic_load_n(&returns->heap_used, __ATOMIC_RELAXED) + size > DT_RETURN_HEAP_SIZE)
 		return 0;
 	uint32_t at = __atomic_fetch_add(&returns->heap_used, size, __ATOMIC_RELAXED);
@@ -127,10 +129,97 @@ static struct dt_return_table *retslot_new_table(struct dt_returns *returns, uin
 		__atomic_fetch_sub(&returns->heap_used, size, __ATOMIC_RELAXED);
 		return 0;
 	}
-	struct dt_return_table *table = (struct dt_return_table *)(returns->heap + at);
-	table->bits = bits;
+	return returns->heap + at;
+}
+
+static struct dt_return_table *retslot_new_table(struct dt_returns *returns, uint32_t bits)
+{
+	uint32_t size = (uint32_t)DT_ROUND_UP(sizeof(struct dt_return_table) +
+						      (3 * sizeof(uint32_t) << bits),
+					      DT_RETURN_TABLE_ALIGN);
+	struct dt_return_table *table = retslot_allocate(returns, size);
+
+	if (table)
+		table->bits = bits;
 	return table;
 }
+
+/* ---- times ---------------------------------------------------------------------------------- */
+
+/* The entry of withins for the id, used or still empty; NULL: none. */
+static uint32_t *retslot_within_entry(struct dt_returns *returns, struct dt_return_table *table,
+				      uint32_t id)
+{
+	uint32_t *withins = retslot_withins(table), entries = 1u << table->bits;
+	uint32_t at = dt_return_index(0, id, table->bits);
+
+	for (uint32_t tries = 0; tries < entries; tries++, at++) {
+		uint32_t *entry = &withins[at & (entries - 1)];
+		const struct dt_return_within *within =
+			(const struct dt_return_within *)((uint8_t *)returns + *entry);
+
+		if (!*entry || within->id == id)
+			return entry;
+	}
+	return 0;
+}
+
+/* The word `within` of a thread and a tracepoint; NULL: the heap is full. */
+static struct dt_return_within *retslot_within(struct dt_returns *returns,
+					       struct dt_return_table *table, uint32_t id)
+{
+	uint32_t *entry = retslot_within_entry(returns, table, id);
+	struct dt_return_within *within;
+
+	if (entry && !*entry && !table->spares) {
+		uint8_t *more = retslot_allocate(returns, DT_RETURN_TABLE_ALIGN);
+
+		table->spare = more ? retslot_offset(returns, more) : 0;
+		table->spares = more ? DT_RETURN_TABLE_ALIGN / sizeof(*within) : 0;
+	}
+	if (!entry || (!*entry && !table->spares))
+		return 0;
+	if (!*entry) {
+		*entry = table->spare;
+		table->spare += sizeof(*within);
+		table->spares--;
+		((struct dt_return_within *)((uint8_t *)returns + *entry))->id = id;
+	}
+	return (struct dt_return_within *)((uint8_t *)returns + *entry);
+}
+
+static void retslot_move_withins(struct dt_returns *returns, struct dt_return_table *from,
+				 struct dt_return_table *to)
+{
+	const uint32_t *withins = retslot_withins(from);
+
+	for (uint32_t i = 0; from->bits && !(i >> from->bits); i++) {
+		const struct dt_return_within *within =
+			(const struct dt_return_within *)((uint8_t *)returns + withins[i]);
+		uint32_t *entry = withins[i] ? retslot_within_entry(returns, to, within->id) : 0;
+
+		if (entry)
+			*entry = withins[i];
+	}
+	to->spare = from->spare;
+	to->spares = from->spares;
+}
+
+/* Binds the stub's words: at any moment both addresses are valid. */
+static void retslot_bind_times(const struct retslot_call *call, const struct dt_slot *slot,
+			       struct dt_return_table *table, struct dt_return_slot *stub)
+{
+	struct dt_returns *returns = call->returns;
+	struct dt_return_times *times = &returns->times[stub - returns->slots];
+	struct dt_return_within *within =
+		call->site->flags & DT_TIMED ? retslot_within(returns, table, call->site->id) : 0;
+
+	times->within = within ? (uint64_t)&within->time : (uint64_t)&times->own;
+	times->covered =
+		(uint64_t)&returns->covered[slot - agent_state(call->control)->slots];
+}
+
+/* ---- growing --------------------------------------------------------------------------------- */
 
 /* Moves every chain of `from` to `to`, with the hints of its stubs. */
 static void retslot_move(struct dt_returns *returns, struct dt_return_table *from,
@@ -150,6 +239,7 @@ static void retslot_move(struct dt_returns *returns, struct dt_return_table *fro
 			returns->slots[at].hint = retslot_offset(returns, hint);
 		to->keys++;
 	}
+	retslot_move_withins(returns, from, to);
 }
 
 /* The thread's table, with room for one more key; NULL: the heap is full. */
@@ -273,7 +363,9 @@ static struct dt_return_slot *retslot_reclaim(const struct retslot_call *call, u
 }
 
 /* (R5) A stub of a chain whose tracepoint was removed and is back. */
-static struct dt_return_slot *retslot_revive(const struct retslot_call *call, uint32_t index)
+static struct dt_return_slot *retslot_revive(const struct retslot_call *call,
+					     const struct dt_slot *slot,
+					     struct dt_return_table *table, uint32_t index)
 {
 	struct dt_return_slot *first = &call->returns->slots[index];
 
@@ -285,6 +377,7 @@ static struct dt_return_slot *retslot_revive(const struct retslot_call *call, ui
 			continue;
 		stub->exit = call->site->exit;
 		stub->body = call->site->body;
+		retslot_bind_times(call, slot, table, stub);
 		stub->sp = call->place | DT_RETURN_BUSY; /* its use is 0: taken already */
 		*retslot_hint(call->returns, stub) = stub->next;
 		return stub;
@@ -330,6 +423,7 @@ static struct dt_return_slot *retslot_bind(const struct retslot_call *call,
 				    &table->hints[dt_return_index(call->ra, id, table->bits)]);
 	stub->sp = call->place | DT_RETURN_BUSY;
 	*retslot_hint(call->returns, stub) = 0;
+	retslot_bind_times(call, slot, table, stub);
 	if (*head) {
 		__atomic_store_n(&slots[slots[*head].tail].next, index, __ATOMIC_RELEASE); /* R5 */
 		slots[*head].tail = index;
@@ -421,7 +515,7 @@ struct dt_return_slot *retslot_take(const struct dt_control *control, uint64_t p
 		if (!stub && search && length >= RETSLOT_SEARCH_FROM)
 			stub = retslot_reclaim(&call, *head);
 		if (!stub)
-			stub = retslot_revive(&call, *head);
+			stub = retslot_revive(&call, slot, table, *head);
 	}
 	if (!stub)
 		stub = retslot_bind(&call, slot, table, head);

@@ -238,6 +238,7 @@ static void mem_cases(struct listing *l, struct mem m, int r, const char *at)
 		return; /* of two prefixes GNU as puts the other one first */
 	emit_lea(&l->e, r, m), same(l, "lea %s, %s", name64[r], at);
 	emit_lock_inc_mem(&l->e, m), same(l, "lock inc qword ptr %s", at);
+	emit_add_mem(&l->e, m, r), same(l, "add qword ptr %s, %s", at, name64[r]);
 	emit_lock_add_mem(&l->e, m, r), same(l, "lock add qword ptr %s, %s", at, name64[r]);
 	emit_lock_xadd(&l->e, m, r), same(l, "lock xadd qword ptr %s, %s", at, name64[r]);
 	emit_lock_cmpxchg(&l->e, m, r), same(l, "lock cmpxchg qword ptr %s, %s", at, name64[r]);

@@ -33,9 +33,16 @@ static const struct {
 	enum wire_tag tag;
 } times[] = {
 	{ "calls", "calls", WIRE_CALLS }, { "total", "total_ns", WIRE_TOTAL },
+	{ "self", "self_ns", WIRE_SELF },
 	{ "p50", "p50_ns", WIRE_P50 },	  { "p90", "p90_ns", WIRE_P90 },
 	{ "p99", "p99_ns", WIRE_P99 },	  { "max", "max_ns", WIRE_LONGEST },
 };
+
+/* Self time isn't always known. */
+static bool is_known(const struct wire_message *item, enum wire_tag tag)
+{
+	return wire_get_number(item, tag, UINT64_MAX) != UINT64_MAX;
+}
 
 static const char *shape_of(const struct wire_message *item)
 {
@@ -73,9 +80,11 @@ static void add_json(struct strbuf *text, const struct wire_message *item)
 	daemon_call_json_number(text, "hits_per_second",
 				daemon_call_number_of(item, WIRE_HIT_RATE));
 	for (size_t i = 0;
-	     daemon_call_number_of(item, WIRE_CALLS) && i < sizeof(times) / sizeof(times[0]); i++)
-		daemon_call_json_number(text, times[i].json,
+	     daemon_call_number_of(item, WIRE_CALLS) && i < sizeof(times) / sizeof(times[0]); i++) {
+		if (is_known(item, times[i].tag))
+			daemon_call_json_number(text, times[i].json,
 					daemon_call_number_of(item, times[i].tag));
+	}
 	text_add(text, "}");
 }
 
@@ -130,6 +139,8 @@ static void add_times(struct strbuf *text, const struct wire_message *item)
 	for (size_t i = 1; i < sizeof(times) / sizeof(times[0]); i++) {
 		char time[16];
 
+		if (!is_known(item, times[i].tag))
+			continue;
 		summary_exits_time(daemon_call_number_of(item, times[i].tag), time);
 		quote_format(text, "%s %s %s", i > 1 ? "," : "", times[i].name, time);
 	}

@@ -37,7 +37,7 @@ void summary_exits_row(const struct tracepoint_info *row)
 		return;
 	cli_print_error(" ");
 	print_time(any, times->total);
-	print_time(any, any ? times->total / times->calls : 0);
+	print_time(any, any ? times->durations / times->calls : 0);
 	print_time(any, times->p50);
 	print_time(any, times->p90);
 	print_time(any, times->p99);

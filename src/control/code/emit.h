@@ -164,6 +164,7 @@ void emit_imul(struct emitter *e, enum reg to, enum reg from);
 void emit_div(struct emitter *e, enum reg by); /* rax = rdx:rax / by, rdx = the rest */
 void emit_lock_xadd(struct emitter *e, struct mem what, enum reg with);
 void emit_lock_add_mem(struct emitter *e, struct mem what, enum reg value);
+void emit_add_mem(struct emitter *e, struct mem what, enum reg value); /* no lock prefix */
 void emit_lock_inc_mem(struct emitter *e, struct mem what);
 void emit_xchg(struct emitter *e, struct mem what, enum reg with); /* always locked */
 void emit_lock_cmpxchg(struct emitter *e, struct mem what, enum reg with);

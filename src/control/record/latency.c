@@ -68,12 +68,18 @@ bool latency_add(struct latency *latency, uint32_t entry_id)
 	return true;
 }
 
+static void free_stream(struct latency_stream *stream)
+{
+	vec_free(&stream->calls);
+	free(stream->within);
+}
+
 void latency_free(struct latency *latency)
 {
 	for (size_t i = 0; i < latency->count && latency->functions; i++)
 		free(latency->functions[i].buckets);
 	for (size_t i = 0; i < latency->streams.count; i++)
-		vec_free(&latency->streams.items[i].calls);
+		free_stream(&latency->streams.items[i]);
 	vec_free(&latency->streams);
 	free(latency->functions);
 	free(latency->roles);
@@ -85,7 +91,7 @@ void latency_free(struct latency *latency)
 static void count_duration(struct latency_function *function, uint64_t duration)
 {
 	function->calls++;
-	function->total += duration;
+	function->durations += duration;
 	if (duration > function->max)
 		function->max = duration;
 	if (!function->buckets)
@@ -119,6 +125,7 @@ void latency_times(const struct latency *latency, uint32_t entry_id,
 	const struct latency_function *function = &latency->functions[entry_id];
 	*ret_times = (struct tracepoint_times){ .calls = function->calls,
 						.total = function->total,
+						.durations = function->durations,
 						.self = function->self,
 						.max = function->max,
 						.p50 = quantile(function, 0.50),
@@ -148,7 +155,7 @@ static struct latency_stream *find_stream(struct latency *latency, uint64_t numb
 /* Closes the innermost open call of the function. Drops the calls inside it, which ended without an
  * exit. */
 static bool close_call(struct latency *latency, struct latency_stream *stream, uint32_t id,
-		       uint64_t *ret_children)
+		       struct latency_call *ret_call)
 {
 	size_t at = stream->calls.count;
 	uint64_t children = 0;
@@ -161,23 +168,56 @@ static bool close_call(struct latency *latency, struct latency_stream *stream, u
 		latency->functions[stream->calls.items[i].id].unnested = true;
 		children += stream->calls.items[i].children;
 	}
-	*ret_children = children + stream->calls.items[at - 1].children;
+	*ret_call = stream->calls.items[at - 1];
+	ret_call->children += children;
 	stream->calls.count = at - 1;
 	return true;
+}
+
+/* NULL: out of memory. */
+static uint64_t *find_within(const struct latency *latency, struct latency_stream *stream,
+			     uint32_t id)
+{
+	assert(id < latency->count);
+	if (id >= stream->within_room) {
+		uint64_t *more = calloc(latency->count, sizeof(*more));
+
+		if (!more)
+			return NULL;
+		if (stream->within)
+			memcpy(more, stream->within, stream->within_room * sizeof(*more));
+		free(stream->within);
+		stream->within = more;
+		stream->within_room = latency->count;
+	}
+	return &stream->within[id];
+}
+
+static void open_call(const struct latency *latency, struct latency_stream *stream, uint32_t id)
+{
+	const uint64_t *within = find_within(latency, stream, id);
+
+	vec_push(&stream->calls,
+		 (struct latency_call){ .id = id, .within = within ? *within : 0 });
 }
 
 static void count_exit(struct latency *latency, struct latency_stream *stream, uint32_t id,
 		       uint64_t duration)
 {
 	struct latency_function *function = &latency->functions[id];
-	uint64_t children;
+	struct latency_call call;
 
 	count_duration(function, duration);
-	if (!stream || !close_call(latency, stream, id, &children)) {
+	if (!stream || !close_call(latency, stream, id, &call)) {
 		function->unnested = true;
+		function->total += duration;
 		return;
 	}
-	function->self += duration > children ? duration - children : 0;
+	uint64_t *within = find_within(latency, stream, id);
+	function->total += within ? call.within + duration - *within : duration;
+	if (within)
+		*within = call.within + duration;
+	function->self += duration > call.children ? duration - call.children : 0;
 	if (stream->calls.count)
 		vec_last(&stream->calls)->children += duration;
 }
@@ -198,7 +238,7 @@ void latency_events(struct latency *latency, uint64_t number, const uint64_t *ev
 			return;
 		enum role role = id < latency->count ? latency->roles[id] : ROLE_NONE;
 		if (role == ROLE_ENTRY && stream)
-			vec_push(&stream->calls, (struct latency_call){ .id = (uint32_t)id });
+			open_call(latency, stream, (uint32_t)id);
 		else if (role == ROLE_EXIT)
 			count_exit(latency, stream, (uint32_t)id - 1,
 				   events[at + latency->durations[id]]);

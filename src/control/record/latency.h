@@ -14,7 +14,9 @@
 /* Durations of the calls of a function whose exits were read; ns. */
 struct tracepoint_times {
 	uint64_t calls;
-	uint64_t total, self, max;
+	uint64_t total; /* with at least one call on the thread's stack: (O1) of cli/report */
+	uint64_t durations; /* of all calls, also inside calls of the same function */
+	uint64_t self, max;
 	uint64_t p50, p90, p99; /* within 1.6% */
 	bool self_known; /* all its calls were properly nested */
 };
@@ -24,7 +26,7 @@ struct tracepoint_times {
 #define LATENCY_BUCKETS (60u << LATENCY_BITS)
 
 struct latency_function {
-	uint64_t calls, total, self, max;
+	uint64_t calls, total, durations, self, max;
 	bool unnested; /* an exit didn't belong to the innermost open call */
 	uint32_t *buckets; /* NULL until the first exit */
 };
@@ -33,11 +35,17 @@ struct latency_function {
 struct latency_call {
 	uint32_t id; /* of its entry event */
 	uint64_t children; /* ns of the calls inside it */
+	uint64_t within; /* latency_stream.within at its entry */
 };
 
 struct latency_stream {
 	uint64_t number;
 	VEC(struct latency_call) calls;
+	/* by entry id: ns with a call of the function on the stack. An exit sets it to what it was
+	 * at the call's entry plus the call's duration: calls inside are in that, and calls that
+	 * never returned make nothing wrong. */
+	uint64_t *within;
+	size_t within_room;
 };
 
 struct latency {

@@ -58,6 +58,9 @@ static void add_times(struct wire_out *out, const struct tracepoint_times *times
 		return;
 	wire_number(out, WIRE_CALLS, times->calls);
 	wire_number(out, WIRE_TOTAL, times->total);
+	wire_number(out, WIRE_DURATIONS, times->durations);
+	if (times->self_known)
+		wire_number(out, WIRE_SELF, times->self);
 	wire_number(out, WIRE_P50, times->p50);
 	wire_number(out, WIRE_P90, times->p90);
 	wire_number(out, WIRE_P99, times->p99);

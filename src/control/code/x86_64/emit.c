@@ -212,6 +212,11 @@ void emit_lock_add_mem(struct emitter *e, struct mem what, enum reg value)
 	encode_mem(e, OP_W | 0x01, value, what, 0);
 }
 
+void emit_add_mem(struct emitter *e, struct mem what, enum reg value)
+{
+	encode_mem(e, OP_W | 0x01, value, what, 0);
+}
+
 void emit_lock_inc_mem(struct emitter *e, struct mem what)
 {
 	encode_byte(e, 0xf0);

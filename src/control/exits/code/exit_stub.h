@@ -34,7 +34,7 @@
 /* ---- parts of an entry trampoline (trampoline.c) --------------------------------------------- */
 
 /* The most bytes that these add to a trampoline. */
-#define EXIT_ENTRY_ROOM 432
+#define EXIT_ENTRY_ROOM 496
 #define EXIT_FIELD_ROOM 40
 size_t exit_room(const struct tramp_event *event);
 

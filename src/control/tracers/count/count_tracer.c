@@ -146,8 +146,14 @@ static uint64_t to_ns(const struct session *session, uint64_t cycles)
 void count_tracer_times(const struct session *session, const struct counts_sum *sum,
 			struct tracepoint_times *ret_times)
 {
+	/* less than 0 if a call returned on another thread */
+	uint64_t self = sum->durations > sum->inside ? sum->durations - sum->inside : 0;
+
 	*ret_times = (struct tracepoint_times){ .calls = sum->exits,
 						.total = to_ns(session, sum->total),
+						.durations = to_ns(session, sum->durations),
+						.self = to_ns(session, self),
+						.self_known = true,
 						.max = to_ns(session, sum->max),
 						.p50 = to_ns(session, sum->p50),
 						.p90 = to_ns(session, sum->p90),

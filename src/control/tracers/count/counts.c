@@ -100,11 +100,12 @@ static void add_row(const struct dt_cell *cell, struct counts_sum *sum, uint64_t
 	uint64_t pending = __atomic_load_n(&cell->pending, __ATOMIC_RELAXED);
 
 	sum->total += __atomic_load_n(&cell->total, __ATOMIC_RELAXED);
+	sum->durations += __atomic_load_n(&cell->again, __ATOMIC_RELAXED);
+	sum->inside += __atomic_load_n(&cell->inside, __ATOMIC_RELAXED);
 	sum->max = max > sum->max ? max : sum->max;
 	if (pending && pending <= DURATION_MAX) {
 		buckets[histogram_bucket(pending - 1, DT_BUCKET_BITS)]++;
 		sum->exits++;
-		sum->total += pending - 1;
 		sum->max = pending - 1 > sum->max ? pending - 1 : sum->max;
 	}
 	for (uint32_t i = 0; i < DT_BUCKETS; i++) {
@@ -132,6 +133,7 @@ void counts_read(const struct counts *counts, const struct counts_cell *cell,
 		/* after the exits: hits must not be fewer */
 		sum.hits += __atomic_load_n(&words->hits, __ATOMIC_ACQUIRE);
 	}
+	sum.durations += sum.total;
 	struct histogram histogram = { DT_BUCKET_BITS, buckets, DT_BUCKETS, sum.exits, sum.max };
 	sum.p50 = histogram_quantile(&histogram, 0.50);
 	sum.p90 = histogram_quantile(&histogram, 0.90);
@@ -158,11 +160,12 @@ static struct error *collect_times(struct proc *proc, taddr at, const struct dt_
 	for (uint32_t i = 0; i < DT_BUCKETS; i++)
 		words->buckets[i] += row.buckets[i];
 	words->total += head->total;
+	words->again += head->again;
+	words->inside += head->inside;
 	words->max = head->max > words->max ? head->max : words->max;
 	if (!head->pending || head->pending > DURATION_MAX)
 		return NULL;
 	words->buckets[histogram_bucket(head->pending - 1, DT_BUCKET_BITS)]++;
-	words->total += head->pending - 1;
 	words->max = head->pending - 1 > words->max ? head->pending - 1 : words->max;
 	return NULL;
 }
@@ -203,6 +206,8 @@ void counts_add(struct counts *counts, const struct counts_cell *cell, const str
 	if (!cell->has_times)
 		return;
 	add_word(&first->total, words->total);
+	add_word(&first->again, words->again);
+	add_word(&first->inside, words->inside);
 	for (uint32_t i = 0; i < DT_BUCKETS; i++)
 		add_word(&first->buckets[i], words->buckets[i]);
 	max = __atomic_load_n(&first->max, __ATOMIC_RELAXED);

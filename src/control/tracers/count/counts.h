@@ -34,7 +34,9 @@ struct counts_cell {
 struct counts_sum {
 	uint64_t hits;
 	uint64_t exits;
-	uint64_t total, max;
+	uint64_t total, max; /* total: with at least one call on the thread's stack */
+	uint64_t durations; /* of all calls */
+	uint64_t inside; /* of other counted calls inside them */
 	uint64_t p50, p90, p99; /* within 0.8% */
 };
 

@@ -113,6 +113,23 @@ static void emit_keep(struct emitter *e, const struct tramp_event *at_exit)
 	}
 }
 
+static bool is_timed(const struct tramp_event *event)
+{
+	return event->count.cell.v && !event->foreign.function.v;
+}
+
+/* rcx = the stub's slot. Keeps the thread's times (struct dt_return_times). rax, rbx are lost. */
+static void emit_keep_times(struct emitter *e)
+{
+	emit_note(e, "keep the time of calls so far: of this function, and of all");
+	emit_load(e, RAX, mem_at(RCX, (int32_t)DT_TIMES_AT(within)));
+	emit_load(e, RBX, mem_at(RCX, (int32_t)DT_TIMES_AT(covered)));
+	emit_load(e, RAX, mem_at(RAX, 0));
+	emit_load(e, RBX, mem_at(RBX, 0));
+	emit_store(e, mem_at(RCX, (int32_t)DT_TIMES_AT(within_before)), RAX);
+	emit_store(e, mem_at(RCX, (int32_t)DT_TIMES_AT(covered_before)), RBX);
+}
+
 void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
 		    struct exit_labels *l)
 {
@@ -123,6 +140,8 @@ void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct
 	emit_store(e, mem_at(RCX, STUB(start)), RAX);
 	if (event->at_exit && event->at_exit->kept_count)
 		emit_keep(e, event->at_exit);
+	if (is_timed(event))
+		emit_keep_times(e);
 	record_emit_restore(e, false);
 	exit_emit_restore(e);
 	emit_lea(e, RSP, mem_at(RSP, 8));
@@ -161,7 +180,8 @@ void exit_emit_miss(struct emitter *e, const struct tramp_env *env, struct exit_
 bool exit_emit_site(struct emitter *e, const struct tramp_env *env, struct tramp_event *event,
 		    const struct exit_labels *l)
 {
-	struct dt_return_site site = { .body = event->off.v, .exit = env->exit.v, .id = event->id };
+	struct dt_return_site site = { .body = event->off.v, .exit = env->exit.v, .id = event->id,
+				       .flags = is_timed(event) ? DT_TIMED : 0 };
 	size_t at = e->size;
 	int32_t distance = (int32_t)(e->size - l->site_field);
 

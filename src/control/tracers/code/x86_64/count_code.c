@@ -14,7 +14,7 @@
 #include "control/codegen/record_code.h"
 
 #define CELL(field) ((int32_t)offsetof(struct dt_cell, field))
-#define EXIT_ROOM 512
+#define EXIT_ROOM 640
 #define STUB_START ((int32_t)offsetof(struct dt_return_slot, start))
 #define LEAF_FEATURES 7
 #define RDPID_BIT (1u << 22) /* in ecx */
@@ -74,23 +74,66 @@ static void emit_duration(struct emitter *e)
 	emit_bind(e, &forward);
 }
 
+struct count_labels {
+	struct label unrecorded, raise, raised, nested, outermost, busy, alone, back, out;
+};
+
+/*
+ * rcx = duration, rsi = the stub's slot. Adds to the cell's total the time that only this call had
+ * its function on the stack, and marks the time as spent for the calls around (struct
+ * dt_return_times). The stub must not be free yet: a signal handler's call would take it, with its
+ * times. rax, rdx are lost.
+ */
+static void emit_count_times(struct emitter *e, struct count_labels *l)
+{
+	emit_load(e, RDX, mem_at(RSI, (int32_t)DT_TIMES_AT(within_before)));
+	emit_load(e, RAX, mem_at(RSI, (int32_t)DT_TIMES_AT(within)));
+	emit_add(e, RDX, RCX);
+	emit_sub_mem(e, RDX, mem_at(RAX, 0));
+	emit_add_mem(e, mem_at(RAX, 0), RDX);
+	emit_lock_add_mem(e, mem_at(RBX, CELL(total)), RDX);
+	emit_alu(e, ALU_SUB, RDX, RCX);
+	emit_jcc(e, CC_NE, &l->nested);
+	emit_bind(e, &l->outermost);
+	emit_load(e, RAX, mem_at(RSI, (int32_t)DT_TIMES_AT(covered)));
+	emit_load(e, RDX, mem_at(RAX, 0));
+	emit_sub_mem(e, RDX, mem_at(RSI, (int32_t)DT_TIMES_AT(covered_before)));
+	emit_jcc(e, CC_NE, &l->busy);
+	emit_bind(e, &l->alone);
+	emit_load(e, RDX, mem_at(RSI, (int32_t)DT_TIMES_AT(covered_before)));
+	emit_add(e, RDX, RCX);
+	emit_store(e, mem_at(RAX, 0), RDX);
+}
+
+/* Out of line: rdx = less the durations of calls of the same function inside; durations of all
+ * calls inside. */
+static void emit_count_nested(struct emitter *e, struct count_labels *l)
+{
+	emit_bind(e, &l->nested);
+	emit_not(e, RDX);
+	emit_add_imm(e, RDX, 1);
+	emit_lock_add_mem(e, mem_at(RBX, CELL(again)), RDX);
+	emit_jmp(e, &l->outermost);
+	emit_bind(e, &l->busy);
+	emit_lock_add_mem(e, mem_at(RBX, CELL(inside)), RDX);
+	emit_jmp(e, &l->alone);
+}
+
 /*
  * Swaps the duration in rcx with the pending one, and counts that one, in its bucket by
  * histogram_bucket: a store whose address depends on a clock that was just read would make all
  * later instructions wait for the clock. rax, rcx are lost.
  */
-static void emit_count_duration(struct emitter *e, struct label *out, struct label *raise,
-				struct label *raised)
+static void emit_count_duration(struct emitter *e, struct count_labels *l)
 {
 	emit_lea(e, RAX, mem_at(RCX, 1));
 	emit_xchg(e, mem_at(RBX, CELL(pending)), RAX);
 	emit_add_imm(e, RAX, -1);
-	emit_jcc(e, CC_S, out); /* the first: none was pending */
+	emit_jcc(e, CC_S, &l->out); /* the first: none was pending */
 	emit_mov(e, RCX, RAX);
-	emit_lock_add_mem(e, mem_at(RBX, CELL(total)), RCX);
 	emit_cmp_mem(e, RCX, mem_at(RBX, CELL(max)));
-	emit_jcc(e, CC_A, raise);
-	emit_bind(e, raised);
+	emit_jcc(e, CC_A, &l->raise);
+	emit_bind(e, &l->raised);
 	emit_mov(e, RAX, RCX);
 	emit_or_imm(e, RCX, 1 << DT_BUCKET_BITS);
 	emit_bsr(e, RCX, RCX);
@@ -143,7 +186,7 @@ static void emit_exit_condition(struct emitter *e, const struct tramp_env *env,
 void count_emit_exit(struct emitter *e, const struct tramp_env *env,
 		     const struct tramp_event *event)
 {
-	struct label unrecorded = { 0 }, raise = { 0 }, raised = { 0 }, back = { 0 }, out = { 0 };
+	struct count_labels l = { 0 };
 	size_t program_field = 0;
 
 	emit_note(e, "the function returns: find the stub");
@@ -152,31 +195,34 @@ void count_emit_exit(struct emitter *e, const struct tramp_env *env,
 	record_emit_save(e, false);
 	emit_note(e, "the clock, first: other work can run beside it");
 	record_emit_clock(e);
-	exit_emit_identify(e, env, &unrecorded);
-	exit_emit_fresh(e, env, event->id, &unrecorded, &back);
+	exit_emit_identify(e, env, &l.unrecorded);
+	exit_emit_fresh(e, env, event->id, &l.unrecorded, &l.back);
 	emit_note(e, "the duration");
 	if (event->at_exit)
-		emit_exit_condition(e, env, event->at_exit, &back, &program_field);
+		emit_exit_condition(e, env, event->at_exit, &l.back, &program_field);
 	emit_find_cell(e, &event->count);
 	if (event->at_exit)
 		emit_load(e, RCX, mem_at(RSI, STUB_START));
 	else
 		emit_duration(e);
+	emit_note(e, "time on the stack; time of the calls inside");
+	emit_count_times(e, &l);
 	emit_note(e, "the stub is free again");
 	exit_emit_give_back(e, env);
-	emit_note(e, "the previous duration: total, longest, and its bucket");
-	emit_count_duration(e, &out, &raise, &raised);
-	emit_bind(e, &out);
+	emit_note(e, "the previous duration: the longest, and its bucket");
+	emit_count_duration(e, &l);
+	emit_bind(e, &l.out);
 	record_emit_restore(e, false);
 	emit_pop(e, RSI);
 	emit_ret(e);
 	exit_emit_row(e, EXIT_RA);
-	emit_raise(e, &raise, &raised);
-	emit_bind(e, &unrecorded);
+	emit_raise(e, &l.raise, &l.raised);
+	emit_count_nested(e, &l);
+	emit_bind(e, &l.unrecorded);
 	exit_emit_unrecorded(e, env);
-	emit_bind(e, &back);
+	emit_bind(e, &l.back);
 	exit_emit_give_back(e, env);
-	emit_jmp(e, &out);
+	emit_jmp(e, &l.out);
 	if (event->at_exit && event->at_exit->program)
 		gather_emit_program(e, event->at_exit, program_field);
 }
