@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 
+import browser as browsers
 import daemon_harness
 import harness
 import pytest
@@ -118,6 +119,14 @@ def program(processes, program_path):
     yield start
     for one in started:
         one.close()
+
+
+@pytest.fixture
+def browser(scratch):
+    """Chromium, without a window and without a network."""
+    one = browsers.Browser(scratch)
+    yield one
+    one.close()
 
 
 @pytest.fixture

@@ -1,12 +1,14 @@
 """dyntrace export: each format decoded here and compared with Python over babeltrace2's module."""
 import collections
 import csv
+import json
 import os
 import struct
+import xml.etree.ElementTree
 
 import pytest
 
-from calls_oracle import Calls
+from calls_oracle import Calls, packets_of
 from harness import Trace
 from test_own_reader import CALLS, record
 from test_report import lose
@@ -144,6 +146,167 @@ def test_folded(dyntrace, trace):
         {path: numbers["self"] for path, numbers in Calls(trace).paths.items() if numbers["self"]}
 
 
+def whole_calls(trace):
+    """Per thread, the calls with an entry and an exit that no loss cut: (name, begin, end, depth of such calls), by babeltrace2's module."""
+    threads = collections.defaultdict(list)
+    for packet in packets_of(trace)[0]:
+        threads[packet.who].append(packet)
+    for who, packets in threads.items():
+        ended, stack = [], []
+        for packet in packets:
+            stack = [] if packet.lost else stack
+            for name, cycles, duration, _ in packet.events:
+                if duration is None:
+                    stack.append((name[:-6], cycles))
+                    continue
+                at = max((i for i, call in enumerate(stack) if call[0] == name[:-5]), default=None)
+                if at is not None:
+                    ended.append((name[:-5], stack[at][1], cycles))
+                    del stack[at:]
+        yield who, ended
+
+
+def speedscope_calls(profile, frames):
+    """Checks the rules of the format: times never go back, what ends is the innermost call, all calls end."""
+    stack, ended, last = [], [], profile["startValue"]
+    for event in profile["events"]:
+        assert event["at"] >= last
+        last = event["at"]
+        if event["type"] == "O":
+            stack.append(event)
+        else:
+            opened = stack.pop()
+            assert event["type"] == "C" and opened["frame"] == event["frame"]
+            ended.append((frames[event["frame"]], event["at"] - opened["at"]))
+    assert not stack and last <= profile["endValue"]
+    return ended
+
+
+@pytest.mark.parametrize("losses", [0, 2])
+def test_speedscope(dyntrace, scratch, program_path, losses):
+    """All calls with a duration, of each thread, nested. (O2) A call that a loss cut isn't there."""
+    trace = record(dyntrace, "-e", *CALLS, "--mode", "block", "--", program_path("calls"), 1500 if losses else 100, 2)
+    biggest = max((os.path.join(trace, name) for name in os.listdir(trace)), key=os.path.getsize)
+    for number in range(losses):
+        lose(biggest, 1 + number, 77)
+    path = os.path.join(scratch, "trace.json")
+    dyntrace("export", trace, "--speedscope", path)
+    with open(path) as file:
+        document = json.load(file)
+    assert document["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    frames = [frame["name"] for frame in document["shared"]["frames"]]
+    profiles = {profile["name"]: profile for profile in document["profiles"]}
+    expected = dict(whole_calls(trace))
+    assert [*profiles] == [f"process {pid}, thread {tid}" for pid, tid in expected] and len(profiles) == 2
+    for (pid, tid), calls in expected.items():
+        profile = profiles[f"process {pid}, thread {tid}"]
+        assert (profile["type"], profile["unit"]) == ("evented", "nanoseconds")
+        shown = speedscope_calls(profile, frames)
+        assert [name for name, _ in shown] == [name for name, _, _ in calls] and shown
+    durations = collections.defaultdict(list)
+    for profile in document["profiles"]:
+        for name, duration in speedscope_calls(profile, frames):
+            durations[name].append(duration)
+    for name, exact in Calls(trace).durations.items():  # [exit - duration, exit]; the clock of times differs a little
+        assert all(abs(a - b) <= 2 + b * 1e-4 for a, b in zip(sorted(durations[name]), exact, strict=True))
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def frames_of(path):
+    """The frames of a flame graph: (name, row, x, width, title)."""
+    for frame in xml.etree.ElementTree.parse(path).getroot().iter(f"{SVG}g"):
+        if "f" in frame.get("class", "").split():
+            name, title = frame.find(f"{SVG}title").text.split("\n")
+            rect = frame.find(f"{SVG}rect")
+            yield name, float(rect.get("y")), float(rect.get("x")), float(rect.get("width")), title
+
+
+def test_flamegraph(dyntrace, scratch, trace):
+    """Each path stands on its caller; widths are times."""
+    path = os.path.join(scratch, "trace.svg")
+    dyntrace("export", trace, "--flamegraph", path)
+    paths, oracle = {}, Calls(trace).paths
+    whole = sum(numbers["self"] for numbers in oracle.values())
+    frames = [*frames_of(path)]
+    rows = sorted({frame[1] for frame in frames}, reverse=True)
+    for name, y, x, width, title in frames[1:]:
+        names, inside = [name], 0
+        for below in rows[1:rows.index(y)]:
+            under, = (one for one in frames if one[1] == below and one[2] - 0.01 <= x and x + width <= one[2] + one[3] + 0.01)
+            names.insert(inside, under[0])
+            inside += 1
+        paths[tuple(names)] = width, title
+    assert frames[0][0] == "all" and frames[0][3] == 1180 and set(paths) == set(oracle)
+    for key, (width, title) in paths.items():
+        time = sum(numbers["self"] for other, numbers in oracle.items() if other[:len(key)] == key)
+        assert width == pytest.approx(time * 1180 / whole, abs=0.01)
+        assert f"({time * 100 / whole:.2f}%), self " in title and title.endswith(f", calls {oracle[key]['calls']}")
+
+
+def test_flamegraph_in_a_browser(dyntrace, scratch, trace, browser):
+    """One request, zoom by click and by keyboard, search, back; it is a whole picture without its script."""
+    path = os.path.join(scratch, "trace.svg")
+    dyntrace("export", trace, "--flamegraph", path)
+    browser.open(path)
+    shown = "[...document.querySelectorAll('.f:not(.hidden)')].map(g => g.querySelector('title').textContent.split('\\n')[0])"
+    label = "[...document.querySelectorAll('.f text')].map(text => text.textContent).filter(text => text)"
+    everything = browser.run(shown)
+    assert len(everything) == 1 + len(Calls(trace).paths) and {"all", "top_", "mid"} <= set(browser.run(label))
+    browser.run("document.querySelectorAll('.f')[[...document.querySelectorAll('.f title')].findIndex(t => t.textContent.startsWith('mid'))]"
+                ".setAttribute('id', 'mid')")
+    browser.click(*browser.box("#mid rect"))
+    assert sorted(browser.run(shown)) == ["all", "leaf", "mid", "top_"]
+    assert browser.run("+document.querySelector('#mid rect').getAttribute('width')") == 1180
+    browser.key("Escape")
+    assert browser.run(shown) == everything
+    browser.run("document.querySelector('#mid').focus()")
+    browser.key("Enter")
+    assert sorted(browser.run(shown)) == ["all", "leaf", "mid", "top_"]
+    browser.key("Escape")
+    browser.key("/")
+    browser.type("MID")
+    paths = Calls(trace).paths
+    share = sum(numbers["self"] for key, numbers in paths.items() if "mid" in key) * 100 / sum(one["self"] for one in paths.values())
+    assert float(browser.run("document.querySelector('#matched').textContent").removesuffix("% matched")) == pytest.approx(share, abs=0.01)
+    assert browser.run("document.querySelectorAll('.f:not(.dim)').length") == 1
+    assert browser.requests() == [f"file://{path}"] and not browser.complaints()
+
+
+HOSTILE = "</script><script>alert(1)</script>\"'&]]>\\n\uffff\u202e\x7f"
+
+
+def rename(trace, old, new):
+    """Gives a function another name, in the metadata's words."""
+    path = os.path.join(trace, "metadata")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    for part in ("_entry", "_exit"):
+        quoted = (new + part).replace("\\", "\\\\").replace('"', '\\"')
+        assert f'name = "{old}{part}"' in text
+        text = text.replace(f'name = "{old}{part}"', f'name = "{quoted}"')
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def test_hostile_names(dyntrace, scratch, trace, browser):
+    """A name is text wherever it goes: no element, no script, no character that XML forbids."""
+    rename(trace, "mid", HOSTILE)
+    for form in ("flamegraph", "speedscope"):
+        dyntrace("export", trace, f"--{form}", os.path.join(scratch, form))
+    names = {name for name, *_ in frames_of(os.path.join(scratch, "flamegraph"))}
+    assert {"all", "top_", "rec", "leaf"} < names
+    name, = names - {"all", "top_", "rec", "leaf"}
+    assert name.startswith(HOSTILE[:len(HOSTILE) - 4]) and name.endswith("\ufffd\\xe2\\x80\\xae\\x7f")
+    with open(os.path.join(scratch, "speedscope")) as file:
+        assert HOSTILE in [frame["name"] for frame in json.load(file)["shared"]["frames"]]
+    os.rename(os.path.join(scratch, "flamegraph"), os.path.join(scratch, "f.svg"))
+    browser.open(os.path.join(scratch, "f.svg"))
+    assert not browser.complaints() and browser.run("document.querySelectorAll('script').length") == 1
+    assert not browser.run("[...document.querySelectorAll('*')].some(e => e.localName === 'parsererror')")
+
+
 def test_csv(dyntrace, scratch, trace):
     path = os.path.join(scratch, "trace.csv")
     dyntrace("export", trace, "--csv", path)
@@ -156,7 +319,7 @@ def test_csv(dyntrace, scratch, trace):
 
 
 def test_wrong_words(dyntrace, scratch, trace):
-    assert dyntrace.fails("export", trace, status=2) == "export: give a format: --perfetto, --folded or --csv"
+    assert dyntrace.fails("export", trace, status=2) == "export: give a format: --perfetto, --flamegraph, --speedscope, --folded or --csv"
     assert dyntrace.fails("export", trace, "--csv", "-", "--folded", "-", status=2) == "export: give one format"
     assert dyntrace.fails("export", "--csv", "-", status=2) == "export: give one TRACE, a trace's directory"
     assert dyntrace.fails("export", trace, "--csv", "/no/such/file").startswith("cannot write '/no/such/file': ")

@@ -12,18 +12,23 @@
 
 typedef struct error *format_fn(struct exporting *exporting);
 
-static const char *files[3]; /* as the user gave them */
+static const char *files[5]; /* as the user gave them */
 
 /* In the order of `files`. */
-static format_fn *const formats[] = { export_perfetto, export_folded, export_csv };
+static format_fn *const formats[] = { export_perfetto, export_flamegraph, export_speedscope,
+				     export_folded, export_csv };
 #define FORMATS (sizeof(formats) / sizeof(formats[0]))
 
 static const struct option_spec options[] = {
 	{ 0, "perfetto", "FILE", "Perfetto's format, for ui.perfetto.dev: slices per thread",
 	  .string = &files[0] },
-	{ 0, "folded", "FILE", "folded stacks with self time in ns, for flame graphs",
+	{ 0, "flamegraph", "FILE", "a flame graph: an SVG with zoom and search, for any browser",
 	  .string = &files[1] },
-	{ 0, "csv", "FILE", "comma-separated values, one event per line", .string = &files[2] },
+	{ 0, "speedscope", "FILE", "speedscope's format, for speedscope.app: a profile per thread",
+	  .string = &files[2] },
+	{ 0, "folded", "FILE", "folded stacks with self time in ns, for other flame graphs",
+	  .string = &files[3] },
+	{ 0, "csv", "FILE", "comma-separated values, one event per line", .string = &files[4] },
 	{ 0 },
 };
 
@@ -84,7 +89,8 @@ static struct error *run(const struct words *words, int *ret_status)
 		}
 	}
 	if (!file)
-		return error_new(ERROR_USAGE, "give a format: --perfetto, --folded or --csv");
+		return error_new(ERROR_USAGE, "give a format: --perfetto, --flamegraph, --speedscope, "
+					      "--folded or --csv");
 	if (words->count != 1)
 		return error_new(ERROR_USAGE, "give one TRACE, a trace's directory");
 	request.path = words->items[0];
@@ -102,14 +108,17 @@ static struct error *run(const struct words *words, int *ret_status)
 const struct command command_export = {
 	.name = "export",
 	.summary = "write a recorded trace in another program's format",
-	.usage = "TRACE (--perfetto | --folded | --csv) FILE",
+	.usage = "TRACE (--perfetto | --flamegraph | --speedscope | --folded | --csv) FILE",
 	.details =
 		"FILE - is standard output. A call is a slice from its entry to its exit; calls that hadn't\n"
 		"ended, or that a loss of events cut, end there in Perfetto's format, and a loss is a mark.\n"
-		"Folded stacks have the time that a call path took itself, without the traced functions that\n"
-		"it called.",
+		"Flame graphs and folded stacks have the time that call paths took; folded stacks, and the self\n"
+		"time of a flame graph, are without the traced functions that a path called. They and\n"
+		"speedscope's format leave out calls without a duration: calls that a loss cut, that hadn't\n"
+		"ended, or that ended by an exception, and calls whose entry isn't in the trace.",
 	.example = "dyntrace export redis.dyntrace --perfetto redis.pftrace\n"
-		   "dyntrace export redis.dyntrace --folded - | flamegraph.pl > redis.svg",
+		   "dyntrace export redis.dyntrace --flamegraph redis.svg\n"
+		   "dyntrace export redis.dyntrace --folded - | sort",
 	.options = options,
 	.run = run,
 };

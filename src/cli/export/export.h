@@ -25,5 +25,7 @@ bool export_flush(struct exporting *exporting, bool always);
 struct error *export_folded(struct exporting *exporting);
 struct error *export_csv(struct exporting *exporting);
 struct error *export_perfetto(struct exporting *exporting);
+struct error *export_flamegraph(struct exporting *exporting);
+struct error *export_speedscope(struct exporting *exporting);
 
 #endif

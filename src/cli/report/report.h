@@ -52,6 +52,43 @@ struct report_edge {
 	uint64_t calls, total;
 };
 
+/* How a call ended, for a listener. Only whole and partial calls have a duration (O2, O3). */
+enum report_end {
+	CALL_WHOLE,
+	CALL_PARTIAL, /* its entry isn't in the trace */
+	CALL_UNWOUND, /* ended without an exit, when the call around it did at the latest */
+	CALL_CUT, /* open when events were lost */
+	CALL_INSIDE, /* open at the end of the trace */
+	CALL_HIT, /* no call: an event of a probe, or an entry of a function without exits */
+};
+
+struct report_call {
+	enum report_end end;
+	uint32_t function, depth; /* depth: calls around it that are open */
+	uint64_t number; /* of its entry, in the order of reading; 0: a partial call or a hit */
+	uint64_t duration; /* ns */
+	int64_t entry_ns, end_ns; /* entry_ns: of the entry event */
+	const struct layout_event *entry_type, *exit_type; /* NULL: not at hand */
+	const uint8_t *entry, *exit; /* events */
+};
+
+struct report_loss {
+	uint64_t count;
+	int64_t begin_ns, end_ns;
+};
+
+/* Hears of everything, thread by thread: calls in the order of their ends, so a call comes after
+ * the calls inside it. Functions may be NULL. */
+struct report_listener {
+	void (*begin_thread)(struct report_listener *, const struct trace_input *input,
+			     const struct trace_run *run);
+	void (*enter)(struct report_listener *, const struct report_call *call);
+	void (*end)(struct report_listener *, const struct report_call *call);
+	void (*lose)(struct report_listener *, const struct report_loss *loss);
+	/* Keep a copy of this call's entry event, for `end`? */
+	bool (*keeps)(struct report_listener *, uint64_t number);
+};
+
 struct report {
 	VEC(struct report_function) functions;
 	uint32_t *names; /* hash table of indices + 1 */
@@ -70,6 +107,7 @@ struct report {
 	struct report_slow slowest[REPORT_SLOWEST]; /* slowest first */
 	size_t slow_count;
 	struct viewer *viewer; /* prints arguments */
+	struct report_listener *listener; /* NULL: none */
 };
 
 /* Reads opened traces. `report` begins with all zero but what is wanted. */

@@ -30,6 +30,7 @@ struct open_call {
 	uint32_t depth; /* of its node */
 	uint64_t children; /* ns */
 	uint64_t inside; /* ns of calls of the same function inside it that were counted (O1) */
+	uint64_t number, cycles; /* of its entry */
 	uint8_t *entry; /* a copy of the event, of the function that is looked at */
 	const struct layout_event *entry_type;
 };
@@ -43,6 +44,8 @@ struct replay {
 	VEC(struct open_call) stack;
 	uint64_t cut_before; /* clock: calls that began earlier were cut by a loss; 0: none */
 	uint64_t unnoted; /* events */
+	uint64_t entries; /* of calls, so far */
+	uint64_t now; /* clock: of the last event of the thread, or of the loss behind it */
 	bool failed; /* out of memory */
 };
 
@@ -156,12 +159,75 @@ static struct report_function *function_at(struct replay *replay, uint32_t index
 	return function;
 }
 
+/* ---- the listener --------------------------------------------------------------------------- */
+
+static int64_t ns_of(const struct replay *replay, uint64_t cycles)
+{
+	return trace_layout_ns(&replay->input->layout, cycles);
+}
+
+/* Tells of a call that ended now; `call` is NULL if its entry isn't there. */
+static void tell_end(struct replay *replay, enum report_end end, uint32_t function,
+		     const struct open_call *call, uint64_t duration)
+{
+	struct report_listener *listener = replay->report->listener;
+	const struct packet_cursor *cursor = replay->cursor;
+	struct report_call told = { .end = end,
+				    .function = function,
+				    .depth = (uint32_t)replay->stack.count,
+				    .duration = duration };
+
+	if (!listener || !listener->end)
+		return;
+	told.end_ns = ns_of(replay, replay->now);
+	told.entry_ns = call ? ns_of(replay, call->cycles) : told.end_ns;
+	if (call) {
+		told.number = call->number;
+		told.entry = call->entry;
+		told.entry_type = call->entry_type;
+	}
+	if (end == CALL_WHOLE || end == CALL_PARTIAL) {
+		told.exit = cursor->event;
+		told.exit_type = cursor->type;
+	}
+	listener->end(listener, &told);
+}
+
+static void tell_entry(struct replay *replay, const struct open_call *call)
+{
+	struct report_listener *listener = replay->report->listener;
+
+	if (listener && listener->enter)
+		listener->enter(listener,
+				&(struct report_call){
+					.end = CALL_INSIDE,
+					.function = call->function,
+					.depth = (uint32_t)replay->stack.count,
+					.number = call->number,
+					.entry_ns = ns_of(replay, call->cycles) });
+}
+
+/* ---- open calls ----------------------------------------------------------------------------- */
+
+/* Does anybody want to see the call's entry when it ends? */
+static bool keeps_entry(const struct replay *replay, const struct open_call *call)
+{
+	const struct report *report = replay->report;
+
+	return (report->wanted && call->function == report->wanted_index) ||
+	       (report->listener && report->listener->keeps &&
+		report->listener->keeps(report->listener, call->number));
+}
+
 static void push(struct replay *replay, const struct meaning *meaning)
 {
 	struct report *report = replay->report;
 	struct report_function *function = function_at(replay, meaning->function);
 	struct open_call *outer = replay->stack.count ? vec_last(&replay->stack) : NULL;
-	struct open_call call = { .function = meaning->function, .below = function->top };
+	struct open_call call = { .function = meaning->function,
+				  .below = function->top,
+				  .number = ++replay->entries,
+				  .cycles = replay->cursor->cycles };
 
 	if (replay->stack.count >= DEPTH_MAX)
 		return;
@@ -171,11 +237,11 @@ static void push(struct replay *replay, const struct meaning *meaning)
 		call.node = node_of(replay, parent, outer ? outer->depth : 0, call.function);
 		call.depth = (outer ? outer->depth : 0) + (call.node != parent);
 	}
-	if (report->wanted && call.function == report->wanted_index &&
-	    (call.entry = malloc(replay->cursor->size))) {
+	if (keeps_entry(replay, &call) && (call.entry = malloc(replay->cursor->size))) {
 		memcpy(call.entry, replay->cursor->event, replay->cursor->size);
 		call.entry_type = replay->cursor->type;
 	}
+	tell_entry(replay, &call);
 	if (vec_push(&replay->stack, call))
 		function->top = (uint32_t)replay->stack.count - 1;
 	else
@@ -207,6 +273,8 @@ static void drop(struct replay *replay, bool is_cut, bool is_end)
 		function->inside += is_end && !is_cut;
 		function->unwound += !is_end && !is_cut;
 	}
+	tell_end(replay, is_cut ? CALL_CUT : is_end ? CALL_INSIDE : CALL_UNWOUND, call.function,
+		 &call, 0);
 	free(call.entry);
 }
 
@@ -304,6 +372,7 @@ static void count_call(struct replay *replay, uint32_t index, const struct open_
 	uint64_t children = call ? call->children : 0, inside = call ? call->inside : 0;
 	uint64_t self = duration > children ? duration - children : 0;
 
+	tell_end(replay, call ? CALL_WHOLE : CALL_PARTIAL, index, call, duration);
 	replay->failed |= !distribution_add(&function->durations, (int64_t)duration, 1);
 	function->total += duration > inside ? duration - inside : 0; /* O1 */
 	if (call && call->below != REPORT_NONE)
@@ -363,6 +432,7 @@ static void take_event(struct replay *replay)
 	const struct meaning *meaning = type->own;
 
 	replay->report->events++;
+	replay->now = replay->cursor->cycles;
 	if (++replay->unnoted == NOTE_EVENTS) {
 		view_reader_count(replay->reader, replay->unnoted);
 		replay->unnoted = 0;
@@ -375,12 +445,23 @@ static void take_event(struct replay *replay)
 	function->hits++;
 	if (type->part == LAYOUT_ENTRY && function->has_exit)
 		push(replay, meaning);
+	else
+		tell_end(replay, CALL_HIT, meaning->function, NULL, 0);
 }
 
 static void take_loss(struct replay *replay)
 {
-	replay->report->lost += replay->cursor->lost;
+	struct report_listener *listener = replay->report->listener;
+	const struct packet_cursor *cursor = replay->cursor;
+
+	replay->report->lost += cursor->lost;
+	replay->now = replay->now > cursor->lost_begin ? replay->now : cursor->lost_begin;
 	drop_all(replay, true);
+	if (listener && listener->lose)
+		listener->lose(listener,
+			       &(struct report_loss){ .count = cursor->lost,
+						      .begin_ns = ns_of(replay, cursor->lost_begin),
+						      .end_ns = ns_of(replay, cursor->lost_end) });
 	replay->cut_before = replay->cursor->head.timestamp_begin;
 }
 
@@ -412,7 +493,11 @@ static void read_input(struct replay *replay, const struct trace_input *input,
 			drop_all(replay, false);
 			replay->thread++;
 			replay->cut_before = 0;
+			replay->now = run->begin;
 			replay->report->threads++;
+			if (replay->report->listener && replay->report->listener->begin_thread)
+				replay->report->listener->begin_thread(replay->report->listener,
+								       input, run);
 		}
 		note_time(replay->report, trace_layout_ns(layout, run->begin));
 		note_time(replay->report, trace_layout_ns(layout, run->end));
