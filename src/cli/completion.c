@@ -176,12 +176,16 @@ static const struct option_spec *find_option(const struct command *command, cons
 	return NULL;
 }
 
-/* The word behind -p; NULL: none. */
+/* The first process that was named, in any of the forms of -p; NULL: none. */
 static const char *find_process(int count, char **words)
 {
-	for (int i = 1; i + 1 < count; i++) {
-		if (!strcmp(words[i], "-p"))
+	for (int i = 1; i < count; i++) {
+		if (i + 1 < count && (!strcmp(words[i], "-p") || !strcmp(words[i], "--pid")))
 			return words[i + 1];
+		if (!strncmp(words[i], "--pid=", strlen("--pid=")))
+			return words[i] + strlen("--pid=");
+		if (!strncmp(words[i], "-p", 2) && words[i][2])
+			return words[i] + 2;
 	}
 	return NULL;
 }

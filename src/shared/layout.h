@@ -73,7 +73,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 31
+#define DT_LAYOUT_VERSION 32
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -234,7 +234,7 @@ struct dt_control {
 	 * at its size then. */
 	struct dt_range stable[DT_STABLE_MAX];
 	uint32_t modules_ms; /* (N1) */
-	uint32_t pad1;
+	uint32_t program; /* number of the program among those of one trace, from 0 */
 	struct dt_window windows[DT_WINDOWS_MAX];
 	struct dt_site sites[DT_SITES_MAX];
 	uint16_t sizes[DT_EVENTS_MAX]; /* of events, by id; DT_SIZE_VARIES: in its second word */
@@ -381,7 +381,9 @@ struct dt_thread {
 	uint32_t chunks; /* sequence number of the next chunk this thread takes */
 	uint64_t start; /* clock when the record was claimed */
 	uint64_t lost; /* events of this thread without room */
-	uint64_t pad[4];
+	uint32_t program; /* dt_control.program */
+	uint32_t pad1;
+	uint64_t pad[3];
 };
 
 /* A chunk word: generation << 32 | thread record << 8 | state. */

@@ -243,6 +243,7 @@ static uint32_t thread_claim_record(const struct dt_control *control, uint32_t t
 		record->chunks = 0;
 		record->start = sys_clock();
 		record->lost = 0;
+		record->program = control->program;
 		__atomic_store_n(&record->claim, 2, __ATOMIC_RELEASE);
 		__atomic_store_n(&pool->thread_hint, at + 1, __ATOMIC_RELAXED);
 		return index;

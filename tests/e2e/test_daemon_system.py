@@ -101,7 +101,8 @@ def test_completion_offers_commands_options_processes_functions_and_tracepoints(
     assert complete(dyntrace, "trace", "-p", own_name[:-1]) == [own_name]
     assert complete(dyntrace, "trace", "--tracer", "co") == ["count"]
     for option in ("--function", "--probe"):
-        assert complete(dyntrace, "trace", "-p", one.pid, option, "foo_m") == ["foo_many"]
+        for process in (["-p", one.pid], ["--pid", one.pid], [f"--pid={one.pid}"], [f"-p{one.pid}"]):
+            assert complete(dyntrace, "trace", *process, option, "foo_m") == ["foo_many"]
         assert complete(dyntrace, "trace", option, "foo_m") == []  # of no process
 
 
@@ -119,18 +120,15 @@ def test_completion_in_bash(build, spin):
     assert result.stdout.splitlines() == ["list-processes", "foo_many", "--json"], result.stderr
 
 
-class Zsh:
-    """An interactive zsh with the completion: text and a TAB give the completed line."""
+class Shell:
+    """An interactive shell with the completion: text and a TAB give the completed line."""
 
-    def __init__(self, build, scratch, processes, daemon_socket):
-        self.lines = os.path.join(scratch, "lines")
+    def __init__(self, command, build, scratch, processes, **env):
+        self.lines = os.path.join(scratch, f"lines-{command[0]}")
         self.terminal, end = pty.openpty()
-        self.process = processes.start(["zsh", "-f", "-i"], stdin=end, stdout=end, stderr=end,
-                                       env={**os.environ, "TERM": "dumb", "PATH": build + ":" + os.environ["PATH"],
-                                            "DYNTRACE_SOCKET": daemon_socket})
+        self.process = processes.start(command, stdin=end, stdout=end, stderr=end, env={
+            **os.environ, "TERM": "dumb", "PATH": build + ":" + os.environ["PATH"], **env})
         os.close(end)
-        self.type(f"""fpath=({shlex.quote(ROOT)}/share $fpath); autoload -Uz compinit; compinit -u -D
-            keep() {{ print -r -- "$BUFFER|" >> {self.lines}; BUFFER= }}; zle -N keep; bindkey '^X' keep\n""")
 
     def type(self, text):
         os.write(self.terminal, text.encode())
@@ -154,6 +152,20 @@ class Zsh:
         os.close(self.terminal)
 
 
+class Zsh(Shell):
+    def __init__(self, build, scratch, processes, daemon_socket):
+        super().__init__(["zsh", "-f", "-i"], build, scratch, processes, DYNTRACE_SOCKET=daemon_socket)
+        self.type(f"""fpath=({shlex.quote(ROOT)}/share $fpath); autoload -Uz compinit; compinit -u -D
+            keep() {{ print -r -- "$BUFFER|" >> {self.lines}; BUFFER= }}; zle -N keep; bindkey '^X' keep\n""")
+
+
+class Bash(Shell):
+    def __init__(self, build, scratch, processes):
+        super().__init__(["bash", "--norc", "--noprofile", "-i"], build, scratch, processes, INPUTRC="/dev/null")
+        self.type(f"""source {shlex.quote(ROOT)}/share/dyntrace.bash; bind 'set bell-style none'
+keep() {{ echo "$READLINE_LINE|" >> {self.lines}; READLINE_LINE=; }}; bind -x '"\\C-x": keep'\n""")
+
+
 @pytest.fixture
 def shop(scratch, processes):
     """A program in C++ that sleeps; its name is its own."""
@@ -172,6 +184,28 @@ def test_names_of_cpp_in_either_form(dyntrace, shop):
     assert complete(dyntrace, "add", f"{shop.pid}:_ZN4shop") == [f"{shop.pid}:_ZN4shop4sellEic"]
     for form in ("shop::sell", "shop::*", "*::sell*", "_ZN4shop*"):
         assert dyntrace("list-symbols", shop.pid, form).stdout.splitlines()[1].split(None, 3)[3] == "shop::sell(int, char)", form
+
+
+def test_completion_in_a_terminal_with_bash(build, scratch, processes, spin, shop, own_name):
+    """What readline makes of the candidates: it has an opinion of its own about colons."""
+    one = spin(name=own_name)
+    bash = Bash(build, scratch, processes)
+    try:
+        assert bash.complete("dyntrace list-pr") == "dyntrace list-processes |"
+        assert bash.complete("dyntrace list-") == "dyntrace list-|"  # there are several
+        for begin in ("dyntrace trace -p", "dyntrace trace --pid"):
+            assert bash.complete(f"{begin} {own_name[:-1]}") == f"{begin} {own_name} |"
+            for option in ("--function", "--probe"):
+                line = f"{begin} {one.pid} -e {option}"
+                assert bash.complete(f"{line} foo_m") == f"{line} foo_many |"
+                line = f"{begin} {shop.pid} {option}"
+                assert bash.complete(f"{line} shop::s") == f"{line} shop::sell |"
+        line = f"dyntrace trace -p {one.pid} --function foo --tracer"
+        assert bash.complete(f"{line} co") == f"{line} count |"
+        assert bash.complete(f"{line} ca") == f"{line} call:|"
+        assert bash.complete(f"dyntrace add {shop.pid}:shop::s") == f"dyntrace add {shop.pid}:shop::sell |"
+    finally:
+        bash.close()
 
 
 def test_completion_in_zsh(build, scratch, processes, daemon, spin, shop, own_name):

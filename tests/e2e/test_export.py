@@ -323,3 +323,20 @@ def test_wrong_words(dyntrace, scratch, trace):
     assert dyntrace.fails("export", trace, "--csv", "-", "--folded", "-", status=2) == "export: give one format"
     assert dyntrace.fails("export", "--csv", "-", status=2) == "export: give one TRACE, a trace's directory"
     assert dyntrace.fails("export", trace, "--csv", "/no/such/file").startswith("cannot write '/no/such/file': ")
+
+
+def test_a_trace_that_cannot_be_read_costs_no_file(dyntrace, scratch, trace):
+    """FILE is emptied when the trace is open, not before."""
+    kept, new = os.path.join(scratch, "kept"), os.path.join(scratch, "new")
+    broken = os.path.join(scratch, "broken")
+    os.mkdir(broken)
+    with open(os.path.join(broken, "metadata"), "w") as file:
+        file.write("/* CTF 1.8 */\nnonsense\n")
+    for path in (os.path.join(scratch, "nowhere"), broken):
+        with open(kept, "w") as file:
+            file.write("all that is left\n")
+        for file in (kept, new):
+            dyntrace.fails("export", path, "--csv", file)
+        assert open(kept).read() == "all that is left\n" and not os.path.exists(new)
+    dyntrace("export", trace, "--csv", kept)
+    assert open(kept).readline().startswith("ns,")

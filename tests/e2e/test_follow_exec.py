@@ -1,5 +1,7 @@
 """--follow-exec: programs that the target and its children execute are traced, too, into the same trace. Counts are exact."""
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -194,12 +196,52 @@ def test_setuid_program_keeps_its_rights(dyntrace, program_path):
         os.unlink(whoami)
 
 
-@pytest.mark.parametrize("tracer", ["count", "log"])
-def test_other_tracers_are_refused(dyntrace, tracer):
-    assert "only with ctf" in dyntrace.fails("trace", "--follow-exec", "--tracer", tracer, "--function", "main", "--", "true",
-                                             status=2)
+def test_other_tracers_are_refused(dyntrace):
+    assert "only with ctf and count" in dyntrace.fails("trace", "--follow-exec", "--tracer", "log", "--function", "main", "--",
+                                                       "true", status=2)
 
 
-def test_backtraces_are_refused(dyntrace):
-    assert "--follow-exec" in dyntrace.fails("trace", "--follow-exec", "-t", "backtrace", "--function", "main", "--",
-                                             "true", status=2)
+# ---- counts and backtraces ---------------------------------------------------------------------------
+
+def test_counts(dyntrace, program_path):
+    """Each program counts in memory of its own; one program begun twice, forks and an exec of its own are added up."""
+    spin = program_path("spin")
+    script = f"{spin} --threads 2 --calls 300; {spin} --calls 40 & wait; ls -d /; exec {spin} --threads 3 --calls 500"
+    result = dyntrace("trace", "--follow-exec", "--tracer", "count", "--function", "foo", "--function", "main", "--", "sh", "-c", script)
+    assert rows(result.stderr) == {"main": 1, "main@ls": 1, "main@spin": 3, "foo@spin": 2 * 300 + 40 + 3 * 500}
+    assert not os.listdir(dyntrace.scratch)  # no trace
+
+
+def test_counts_with_durations(dyntrace, program_path):
+    spin = program_path("spin")
+    result = dyntrace("trace", "--follow-exec", "--tracer", "count", "--function", "foo", "-e", "--", "sh", "-c",
+                      f"{spin} --calls 70; {spin} --calls 80")
+    head, row = [line.split() for line in result.stderr.splitlines() if line.split()[0] in ("tracepoint", "foo@spin")]
+    numbers = dict(zip(head, re.sub(r"(\d) (ns|us|ms|s)\b", r"\1\2", " ".join(row)).split()))
+    assert numbers["hits"] == "150" and (numbers["unwound"], numbers["inside"], numbers["missed"]) == ("0", "0", "0")
+    assert all(numbers[key] != "-" for key in ("total", "mean", "p50", "p99", "max"))
+
+
+def frames_of(line):
+    """The names of a printed event's backtrace, without offsets."""
+    return [re.sub(r"\+0x.*", "", frame) for frame in re.search(r"backtrace = \[ (.*) \]", line)[1].split(", ")]
+
+
+def test_backtraces(dyntrace, program_path, scratch):
+    """Names of each program's own files, at its own addresses: two programs in one process, one program twice, and a fork."""
+    fork = os.path.join(scratch, "forks")
+    with open(fork + ".c", "w") as file:
+        file.write("#include <unistd.h>\n#include <sys/wait.h>\nvolatile int n;\n"
+                   "__attribute__((noinline)) void foo(void) { n++; }\n__attribute__((noinline)) void by_child(void) { foo(); n++; }\n"
+                   "int main(void) { if (!fork()) { by_child(); _exit(0); } wait(0); foo(); return n != 1; }\n")
+    subprocess.run(["gcc", "-O1", "-o", fork, fork + ".c"], check=True)
+    spin, lines = program_path("spin"), os.path.join(scratch, "lines")
+    _, trace = followed(dyntrace, "--function", "foo", "-t", "backtrace", "-o", os.path.join(scratch, "t"), "--print-to", lines,
+                        "--", "sh", "-c", f"{spin} --calls 2; {spin} --calls 1; {fork}; exec {fork}", output=os.path.join(scratch, "t"))
+    assert trace.names() == {"foo_entry": 7}
+    viewed = dyntrace("view", os.path.join(scratch, "t")).stdout.splitlines()
+    chains = [["foo", "foo_many", "main"]] * 3 + [["foo", "by_child", "main"], ["foo", "main"]] * 2
+    assert [frames_of(line)[:len(chain)] for line, chain in zip(viewed, chains)] == chains
+    assert len(viewed) == 7 and open(lines).read().splitlines() == viewed
+    by_others = dyntrace("view", "--json", os.path.join(scratch, "t")).stdout.splitlines()
+    assert [frame.split("+")[0] for frame in json.loads(by_others[3])["fields"]["backtrace"][:2]] == ["foo", "by_child"]

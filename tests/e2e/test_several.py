@@ -15,9 +15,10 @@ from harness import Program, Snapshot, Trace, text, until
 class Several:
     """A running dyntrace trace of several processes."""
 
-    def __init__(self, dyntrace, pids, *words):
-        self.output, self.before = dyntrace.new_output(), {pid: Snapshot(pid) for pid in pids}
-        self.process = dyntrace.processes.start([dyntrace.path, "trace", "-o", self.output, *words], stdin=subprocess.DEVNULL,
+    def __init__(self, dyntrace, pids, *words, has_trace=True):
+        self.output, self.before = dyntrace.new_output() if has_trace else None, {pid: Snapshot(pid) for pid in pids}
+        output = ["-o", self.output] if has_trace else []
+        self.process = dyntrace.processes.start([dyntrace.path, "trace", *output, *words], stdin=subprocess.DEVNULL,
                                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=dyntrace.scratch)
         until(self.is_placed, "probes in all processes")
 
@@ -30,7 +31,7 @@ class Several:
             self.process.send_signal(number)
         self.stderr = self.process.communicate(timeout=30)[1]
         assert self.process.returncode == 0, self.stderr
-        return Trace(self.output)
+        return Trace(self.output) if self.output else None
 
 
 def per_pid(trace, name):
@@ -80,6 +81,33 @@ def test_several_targets(dyntrace, spins):
     assert re.search(r"^foo +100 ", tracing.stderr, re.M) and re.search(rf"^foo@{name} +400 ", tracing.stderr, re.M)
 
 
+@pytest.mark.parametrize("exits", [[], ["-e"]], ids=["entries", "exits"])
+def test_counts_of_all(dyntrace, spins, exits):
+    """Each process counts in memory of its own: one row has the sum."""
+    pids = [spin.pid for spin in spins]
+    first, other = (os.path.basename(os.readlink(f"/proc/{pid}/exe")) for pid in (pids[0], pids[3]))
+    tracing = Several(dyntrace, pids, "-p", first, "-p", other, "--tracer", "count", "--function", "foo", *exits, has_trace=False)
+    for spin in spins:
+        spin.go().wait_ready()
+    spins[1].finish()  # 200 calls more; its counts stay
+    tracing.stop()
+    assert re.search(r"^foo +800 ", tracing.stderr, re.M) and re.search(rf"^foo@{other} +400 ", tracing.stderr, re.M)
+    for pid in set(pids) - {pids[1]}:
+        tracing.before[pid].assert_unchanged()
+
+
+def test_backtraces_of_all(dyntrace, spins):
+    """Names by the addresses of each process, which differ."""
+    pids = [spin.pid for spin in spins]
+    tracing = Several(dyntrace, pids, *[word for pid in pids for word in ("-p", pid)], "-t", "backtrace:3", "--function", "foo")
+    for spin in spins:
+        spin.go().wait_ready()
+    assert per_pid(tracing.stop(), "foo_entry") == {pid: 100 * (i + 1) for i, pid in enumerate(pids)}
+    lines = dyntrace("view", tracing.output).stdout.splitlines()
+    chains = [re.sub(r"\+0x\w+( \([^)]*\))?", "", re.search(r"backtrace = \[ (.*) \]", line)[1]) for line in lines]
+    assert collections.Counter(chains) == {"foo, foo_many, main": 1000}
+
+
 def test_the_first_may_end(dyntrace, spins):
     """Tracing goes on until the last process ends."""
     oldest = min(spins[:3], key=lambda spin: spin.pid)
@@ -98,10 +126,9 @@ def test_the_first_may_end(dyntrace, spins):
 def test_refusals(dyntrace, spins):
     pids = [spin.pid for spin in spins[:3]]
     name = os.path.basename(os.readlink(f"/proc/{pids[0]}/exe"))
-    message = dyntrace.fails("trace", "-p", name, "--tracer", "count", "--function", "foo", status=125)
-    assert message.startswith(f"3 processes are called '{name}': 'count' works with one process at a time: use the pid of one: ")
+    message = dyntrace.fails("trace", "-p", name, "--tracer", "log", "--function", "foo", status=125)
+    assert message.startswith(f"3 processes are called '{name}': 'log' works with one process at a time: use the pid of one: ")
     assert all(f"{pid} (" in message for pid in pids)
-    assert "'backtrace' works with one" in dyntrace.fails("trace", "-p", name, "-t", "backtrace", "--function", "foo", status=125)
     before = [Snapshot(pid) for pid in pids]
     assert "no function 'nosuch'" in dyntrace.fails("trace", "-p", name, "--function", "nosuch", status=125)
     assert dyntrace.fails("trace", "--children", "--function", "f", "--", "ls", status=2) == "trace: --children: needs -p TARGET"

@@ -1,12 +1,15 @@
 """Ways in which people use the commands: pipes, traces that exist, daemons without a session, children that stay."""
+import collections
 import os
 import pwd
 import re
 import signal
 import subprocess
 
+import pytest
+
 from daemon_harness import Daemon
-from harness import Trace, until
+from harness import Trace, maps, until
 
 
 def test_print_into_head_ends(dyntrace, program):
@@ -65,6 +68,91 @@ def test_children_that_stay_are_named(dyntrace, scratch):
     finally:
         for pid in map(int, open(pids).read().split()):
             os.kill(pid, signal.SIGKILL)
+
+
+DAEMON = """
+#include <stdio.h>
+#include <unistd.h>
+volatile int n;
+__attribute__((noinline)) void foo(void) { n++; }
+int main(int argc, char **argv)
+{
+	char word;
+	foo();
+	if (fork())
+		return 7;
+	if (fork()) /* as daemons do */
+		return 0;
+	printf("%d\\n", getpid());
+	fflush(stdout);
+	while (read(0, &word, 1) == 1)
+		for (int i = 0; i < 100; i++)
+			foo();
+	if (argc > 1)
+		execv(argv[1], argv + 1);
+	return 0;
+}
+"""
+
+
+@pytest.fixture(name="daemonise")
+def daemon_program(dyntrace, processes, scratch):
+    """Starts a traced program that becomes a daemon, whose words it gets: gives dyntrace and the daemon's pid."""
+    path = os.path.join(scratch, "daemonise")
+    with open(path + ".c", "w") as file:
+        file.write(DAEMON)
+    subprocess.run(["gcc", "-O1", "-o", path, path + ".c"], check=True)
+
+    def start(*words, program=()):
+        tracing = processes.start([dyntrace.path, "trace", *words, "--", path, *program], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=scratch)
+        return tracing, int(tracing.stdout.readline())
+    return start
+
+
+def test_daemons_are_followed_to_their_end(dyntrace, daemonise):
+    """The command has ended long before; its status is dyntrace's."""
+    output = dyntrace.new_output()
+    tracing, pid = daemonise("--follow-daemons", "--function", "foo", "-o", output)
+    assert "daemonise has ended, processes that it has forked run on; Ctrl-C ends tracing" in tracing.stderr.readline()
+    for _ in range(3):
+        tracing.stdin.write("x")
+        tracing.stdin.flush()
+    until(lambda: len(Trace(output).events) == 301, "the daemon's calls")
+    assert tracing.poll() is None
+    tracing.stdin.close()
+    tracing.stdin = None
+    errors = tracing.communicate(timeout=60)[1]
+    assert tracing.returncode == 7 and "still run" not in errors
+    assert collections.Counter(event.pid == pid for event in Trace(output).events) == {True: 300, False: 1}
+
+
+def test_daemons_are_followed_until_ctrl_c(dyntrace, daemonise):
+    output = dyntrace.new_output()
+    tracing, pid = daemonise("--follow-daemons", "--function", "foo", "-e", "-o", output)
+    assert "has ended" in tracing.stderr.readline()
+    assert any("dyntrace-code" in line for line in maps(pid))
+    tracing.send_signal(signal.SIGINT)
+    assert tracing.wait(60) == 7
+    assert not any("memfd:dyntrace" in line for line in maps(pid))
+    tracing.stdin.close()  # it has the same standard error
+    assert "1 forked child still runs and is no longer traced" in tracing.stderr.read()
+
+
+def test_daemons_that_execute_programs_are_followed(dyntrace, daemonise, program_path):
+    tracing, _ = daemonise("--follow-daemons", "--follow-exec", "--function", "foo", "--tracer", "count",
+                           program=[program_path("spin"), "--calls", "40"])
+    assert "has ended" in tracing.stderr.readline()
+    tracing.stdin.close()
+    tracing.stdin = None
+    errors = tracing.communicate(timeout=60)[1]
+    assert tracing.returncode == 7 and re.search(r"^foo@spin +40 ", errors, re.MULTILINE)
+
+
+def test_without_children_nothing_is_followed(dyntrace):
+    assert "has ended" not in dyntrace("trace", "--follow-daemons", "--function", "main", "-o", dyntrace.new_output(), "--", "true").stderr
+    assert "not with --no-follow-fork" in dyntrace.fails("trace", "--follow-daemons", "--no-follow-fork", "--function", "main", "--",
+                                                         "true", status=2)
 
 
 def test_a_second_trace_is_told_what_to_do(dyntrace, program):

@@ -16,8 +16,11 @@ static void print(struct frames *frames, uint64_t address)
 {
 	struct strbuf text = { 0 };
 
-	for (uint64_t clock = 0; clock < 2; clock++)
-		frames_print(frames, address, clock ? UINT64_MAX : 0, clock, &text);
+	for (uint64_t i = 0; i < 4; i++) {
+		struct frames_event event = { i / 2, i % 2 ? UINT64_MAX : 0 };
+
+		frames_print(frames, address, &event, i % 2, &text);
+	}
 	REQUIRE(text.failed || text.length);
 	strbuf_free(&text);
 }

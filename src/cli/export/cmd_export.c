@@ -64,6 +64,16 @@ static struct error *write_trace(struct view_reader *reader, void *context)
 	return error;
 }
 
+/* In a child. Can the trace be read at all? FILE, which may be all that is left of another trace,
+ * is emptied only then. */
+static struct error *try_trace(struct view_reader *reader, void *context)
+{
+	const struct request *request = context;
+	_cleanup_(view_own_close) struct own_traces traces = { 0 };
+
+	return view_own_open(request->path, NULL, reader, &traces, NULL);
+}
+
 /* The child writes to standard output: it becomes the file. */
 static struct error *open_file(const char *path)
 {
@@ -96,7 +106,10 @@ static struct error *run(const struct words *words, int *ret_status)
 	request.path = words->items[0];
 	if (!strcmp(file, "-") && isatty(STDOUT_FILENO) && request.format == export_perfetto)
 		return error_new(ERROR_USAGE, "--perfetto: not to a terminal (give a FILE)");
-	struct error *error = open_file(file);
+	struct error *error = view_reader_run(request.path, &view_reader_default_limits, try_trace,
+					      &request);
+	if (!error)
+		error = open_file(file);
 	if (!error)
 		error = view_reader_run(request.path, &view_reader_default_limits, write_trace,
 					&request);

@@ -21,7 +21,7 @@ static void add_event(struct exporting *exporting, struct viewer *viewer,
 	text_add_csv(text, cursor->type->name, strlen(cursor->type->name));
 	text_add(text, ",");
 	viewer->line.text.length = 0;
-	viewer->line.cycles = cursor->cycles;
+	viewer->line.event = (struct frames_event){ cursor->head.pid, cursor->cycles };
 	view_own_modules(viewer, &stream->input->layout);
 	view_own_fields(viewer, cursor->type, cursor->event);
 	text_add_csv(text, viewer->line.text.length ? viewer->line.text.text : "",

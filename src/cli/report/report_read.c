@@ -302,7 +302,8 @@ static void add_slow(struct replay *replay, const struct open_call *call, uint64
 		(report->slow_count - at) * sizeof(*report->slowest));
 	report->slow_count++;
 	view_own_modules(viewer, &replay->input->layout);
-	viewer->line.cycles = replay->cursor->cycles;
+	viewer->line.event = (struct frames_event){ replay->cursor->head.pid,
+						   replay->cursor->cycles };
 	viewer->line.text.length = 0;
 	if (call && call->entry)
 		view_own_fields(viewer, call->entry_type, call->entry);

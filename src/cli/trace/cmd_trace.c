@@ -21,6 +21,8 @@
 
 #define STEP_MS 50
 #define LINE_STEP_MS 10
+#define DAEMON_LOOK_NS 200000000ULL
+#define DAEMON_LOOKS 2
 
 static volatile sig_atomic_t signals_seen;
 static volatile sig_atomic_t last_signal;
@@ -120,12 +122,37 @@ static double seconds_now(void)
 	return (double)now_ns() / 1e9;
 }
 
+/* Do processes run on that the target has forked? A process that forks and ends while we look may
+ * hide its child: one look in vain isn't enough. */
+static bool has_daemons(struct trace_run *run)
+{
+	uint64_t now = now_ns();
+
+	if (now < run->next_look)
+		return true;
+	run->next_look = now + DAEMON_LOOK_NS;
+	run->quiet_looks = session_has_offspring(run->session) ? 0 : run->quiet_looks + 1;
+	return run->quiet_looks < DAEMON_LOOKS;
+}
+
 static struct error *poll_end(struct trace_run *run)
 {
+	bool before = run->ended;
+	struct error *error = NULL;
+
 	if (run->launch)
-		return launch_poll(run->launch, &run->ended, &run->status);
-	run->ended = session_ended(run->session);
-	return NULL;
+		error = launch_poll(run->launch, &run->ended, &run->status);
+	else
+		run->ended = session_ended(run->session);
+	if (run->ended && !before) {
+		command_runs = 0; /* Ctrl-C is for dyntrace alone */
+		if (trace_args.follow_daemons && !trace_args.quiet &&
+		    session_has_offspring(run->session))
+			cli_note("%s has ended, processes that it has forked run on; Ctrl-C ends tracing",
+				 run->proc->comm);
+	}
+	run->over = run->ended && !(trace_args.follow_daemons && has_daemons(run));
+	return error;
 }
 
 /* Takes one snapshot for all signals since the last. Its directory is beside the trace, not inside:
@@ -178,7 +205,7 @@ static struct error *record(struct trace_run *run)
 	bool has_lines = trace_args.print || trace_args.tracer->kind == TRACER_LOG;
 	struct error *error = NULL;
 
-	while (!error && !run->ended && !must_stop() && !is_unread(run) &&
+	while (!error && !run->over && !must_stop() && !is_unread(run) &&
 	       (!end || seconds_now() < end)) {
 		error = session_step(run->session, has_lines ? LINE_STEP_MS : STEP_MS);
 		if (!error)

@@ -26,6 +26,9 @@ const struct option_spec trace_options[] = {
 	  .flag = &trace_args.no_follow_fork },
 	{ 0, "follow-exec", NULL, "also trace programs that the target and its children start (execve)",
 	  .flag = &trace_args.follow_exec },
+	{ 0, "follow-daemons", NULL,
+	  "go on until the processes that the target has forked have ended, too",
+	  .flag = &trace_args.follow_daemons },
 	{ 0, "no-suspend", NULL,
 	  "never suspend the target's seccomp filter for a call of dyntrace's that it forbids",
 	  .flag = &trace_args.no_suspend },
@@ -194,6 +197,8 @@ static struct error *check_words(const struct words *words)
 				 targets ? "more than one target" : "no target");
 	if (trace_args.children && !trace_args.targets.count)
 		return error_new(ERROR_USAGE, "--children: needs -p TARGET");
+	if (trace_args.follow_daemons && trace_args.no_follow_fork)
+		return error_new(ERROR_USAGE, "--follow-daemons: not with --no-follow-fork");
 	if (words->rest && !words->rest[0])
 		return error_new(ERROR_USAGE, "no command after '--'");
 	if (!trace_args.what.count && !trace_args.explain)
@@ -202,18 +207,15 @@ static struct error *check_words(const struct words *words)
 			"nothing to record (give --function LOC, --probe LOC or --marker PROVIDER:NAME)");
 	if (trace_args.exit && !has_function())
 		return error_new(ERROR_USAGE, "-e: needs --function LOC");
-	if (trace_args.follow_exec && trace_args_need_libraries())
-		return error_new(
-			ERROR_USAGE,
-			"-t backtrace: not with --follow-exec (callers would get names of the wrong "
-			"program)");
 	if (trace_args.contexts.count > CONTEXTS_MAX)
 		return error_new(ERROR_USAGE, "-t: at most %d contexts", CONTEXTS_MAX);
 	if (trace_args.string_max > DT_STRING_MAX ||
 	    (trace_args.string_max && trace_args.string_max < 8))
 		return error_new(ERROR_USAGE, "--string-max: from 8 to %u", DT_STRING_MAX);
-	if (trace_args.follow_exec && trace_args.tracer->kind != TRACER_CTF)
-		return error_new(ERROR_USAGE, "--follow-exec: not with tracer '%s' (only with ctf)",
+	if (trace_args.follow_exec && trace_args.tracer->kind != TRACER_CTF &&
+	    trace_args.tracer->kind != TRACER_COUNT)
+		return error_new(ERROR_USAGE,
+				 "--follow-exec: not with tracer '%s' (only with ctf and count)",
 				 trace_args.tracer->name);
 	if (trace_args.output && !trace_args.tracer->has_trace)
 		return error_new(ERROR_USAGE, "-o: tracer '%s' writes no trace",

@@ -31,6 +31,7 @@ struct trace_args {
 	const char *print_to;
 	bool no_follow_fork;
 	bool follow_exec;
+	bool follow_daemons;
 	bool no_suspend;
 	bool exit;
 	bool wait;

@@ -25,6 +25,9 @@ struct trace_run {
 	sig_atomic_t snapshots_handled; /* value of snapshots_wanted at the last snapshot */
 	int status; /* of the launched command, as waitpid gives it */
 	bool ended;
+	bool over; /* and with --follow-daemons, so have the processes that the target has forked */
+	unsigned quiet_looks; /* in a row that have found no such process */
+	uint64_t next_look; /* ns of CLOCK_MONOTONIC */
 };
 
 /* cmd_trace.c: signals mean something else from here on. */

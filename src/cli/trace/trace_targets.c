@@ -82,11 +82,10 @@ static struct error *open_all(const struct tids *pids, struct trace_targets *tar
 static struct error *check_several(const struct tids *pids)
 {
 	const char *name = trace_args.targets.items[0].text;
-	const char *what = trace_args.tracer->kind != TRACER_CTF ? trace_args.tracer->name :
-			   trace_args_need_libraries()		 ? "backtrace" :
-								   NULL;
+	enum tracer_kind kind = trace_args.tracer->kind;
+	const char *what = trace_args.tracer->name;
 
-	if (pids->count < 2 || !what)
+	if (pids->count < 2 || kind == TRACER_CTF || kind == TRACER_COUNT)
 		return NULL;
 	if (trace_args.targets.count > 1 || trace_args.children)
 		return error_new(ERROR_USAGE, "'%s' works with one process at a time (give one -p)",

@@ -212,9 +212,10 @@ static void print_event(struct viewer *viewer, const bt_message *message)
 		viewer->line.frames = find_modules(trace);
 		viewer->trace = trace;
 	}
-	viewer->line.cycles = event_cycles(message, event);
 	head.has_time = event_ns(message, event, &head.ns);
 	find_head(viewer, event, &head);
+	viewer->line.event = (struct frames_event){ (uint64_t)head.pid,
+						    event_cycles(message, event) };
 	event_line_begin(&viewer->line, &head);
 	add_fields(viewer, event);
 	event_line_end(&viewer->line);

@@ -182,6 +182,6 @@ void view_own_line(struct viewer *viewer, struct trace_stream *stream)
 		return;
 	}
 	view_own_modules(viewer, &stream->input->layout);
-	viewer->line.cycles = cursor->cycles;
+	viewer->line.event = (struct frames_event){ cursor->head.pid, cursor->cycles };
 	print_event(viewer, stream);
 }

@@ -179,7 +179,7 @@ static unsigned add_backtrace(struct view_tree *tree, const struct tree_thread *
 			add_head(tree, thread, false, 0, depth + 2);
 			text_add(&tree->viewer->line.text, "at ");
 			frames_print(tree->viewer->line.frames, address,
-				     tree->viewer->line.cycles, i > 0, &tree->viewer->line.text);
+				     &tree->viewer->line.event, i > 0, &tree->viewer->line.text);
 			text_add(&tree->viewer->line.text, "\n");
 			lines++;
 		}
@@ -351,7 +351,7 @@ unsigned view_tree_take(struct view_tree *tree, struct trace_stream *stream, boo
 	if (!is_event)
 		return lines + take_loss(tree, thread, cursor, is_shown);
 	view_own_modules(tree->viewer, &stream->input->layout);
-	tree->viewer->line.cycles = cursor->cycles;
+	tree->viewer->line.event = (struct frames_event){ cursor->head.pid, cursor->cycles };
 	if (part == LAYOUT_ENTRY)
 		return lines + take_entry(tree, thread, cursor, is_shown);
 	if (part == LAYOUT_EXIT)

@@ -273,7 +273,7 @@ void event_line_frame(struct event_line *line, uint64_t address, bool is_return)
 	_cleanup_(strbuf_free) struct strbuf frame = { 0 };
 
 	separate(line);
-	frames_print(line->frames, address, line->cycles, is_return, &frame);
+	frames_print(line->frames, address, &line->event, is_return, &frame);
 	const char *text = frame.text ? frame.text : "";
 	if (line->json)
 		quote_json(&line->text, text, frame.length);

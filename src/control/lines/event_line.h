@@ -17,8 +17,7 @@
 #include <time.h>
 
 #include "control/base/strbuf.h"
-
-struct frames;
+#include "frames.h"
 
 struct line_colours {
 	const char *time, *name, *key, *loss, *off; /* escape sequences, or NULL */
@@ -37,7 +36,7 @@ struct event_line {
 	bool has_fields; /* of the event */
 	bool is_bare; /* no member of event_line_bare is there yet */
 	struct frames *frames; /* the modules of backtraces; NULL: unknown; borrowed */
-	uint64_t cycles; /* the event's clock, for its backtrace */
+	struct frames_event event; /* for its backtrace */
 };
 
 struct event_head {

@@ -15,10 +15,11 @@
 #include "control/elf/symtab.h"
 #include "shared/unwind.h"
 
-/* Parsed from "START END BIAS @SINCE BUILD-ID PATH": hexadecimal numbers, "-" for no build id.
- * "@SINCE", a clock, is optional. */
+/* Parsed from "START END BIAS @SINCE %PROGRAM BUILD-ID PATH": hexadecimal numbers, PROGRAM decimal,
+ * "-" for no build id. "@SINCE", a clock, and %PROGRAM are optional. */
 struct loaded {
 	uint64_t start, end, bias, since;
+	unsigned program;
 	char build_id[132];
 	char *path;
 	bool opened;
@@ -26,8 +27,15 @@ struct loaded {
 	struct debug *debug;
 };
 
+/* Parsed from "%PROGRAM PID @SINCE". */
+struct running {
+	unsigned program, pid;
+	uint64_t since;
+};
+
 struct frames {
 	VEC(struct loaded) files;
+	VEC(struct running) processes;
 	size_t count; /* of lines added, also those that weren't understood */
 };
 
@@ -42,6 +50,9 @@ static bool parse_module(const char *text, struct loaded *ret)
 		return false;
 	text += used;
 	if (sscanf(text, "@%" SCNx64 " %n", &ret->since, &more) == 1)
+		text += more;
+	more = 0;
+	if (sscanf(text, "%%%u %n", &ret->program, &more) == 1)
 		text += more;
 	used = 0;
 	if (sscanf(text, "%131s %n", ret->build_id, &used) != 1 || used == 0)
@@ -63,9 +74,12 @@ size_t frames_count(const struct frames *frames)
 void frames_add(struct frames *frames, const char *line)
 {
 	struct loaded loaded;
+	struct running running;
 
 	frames->count++;
-	if (parse_module(line, &loaded) && !vec_push(&frames->files, loaded))
+	if (sscanf(line, "%%%u %u @%" SCNx64, &running.program, &running.pid, &running.since) == 3)
+		vec_push(&frames->processes, running); /* without memory: no names */
+	else if (parse_module(line, &loaded) && !vec_push(&frames->files, loaded))
 		free(loaded.path);
 }
 
@@ -81,6 +95,7 @@ void frames_free(struct frames *frames)
 		free(file->path);
 	}
 	vec_free(&frames->files);
+	vec_free(&frames->processes);
 	free(frames);
 }
 
@@ -110,16 +125,33 @@ static void open_file(struct loaded *file)
 	error_free(debug_open(fd, file->path, &file->debug));
 }
 
-/* The file most recently loaded at the address by that clock; NULL: none. */
-static struct loaded *find_file(struct frames *frames, uint64_t address, uint64_t clock)
+/* The program that the event's process ran. */
+static unsigned find_program(const struct frames *frames, const struct frames_event *event)
 {
+	const struct running *found = NULL;
+
+	for (size_t i = 0; i < frames->processes.count; i++) {
+		const struct running *running = &frames->processes.items[i];
+
+		if (running->pid == event->pid && running->since <= event->clock &&
+		    (!found || running->since >= found->since))
+			found = running;
+	}
+	return found ? found->program : 0;
+}
+
+/* The file most recently loaded at the address by that clock; NULL: none. */
+static struct loaded *find_file(struct frames *frames, uint64_t address,
+				const struct frames_event *event)
+{
+	unsigned program = find_program(frames, event);
 	struct loaded *found = NULL;
 
 	for (size_t i = 0; i < frames->files.count; i++) {
 		struct loaded *file = &frames->files.items[i];
 
-		if (address >= file->start && address < file->end && file->since <= clock &&
-		    (!found || file->since >= found->since))
+		if (address >= file->start && address < file->end && file->program == program &&
+		    file->since <= event->clock && (!found || file->since >= found->since))
 			found = file;
 	}
 	if (found && !found->opened)
@@ -138,10 +170,10 @@ static void print_name(const char *name, struct strbuf *text)
 		quote_format(text, "%s", readable ? readable : name);
 }
 
-void frames_print(struct frames *frames, uint64_t address, uint64_t clock, bool is_return,
-		  struct strbuf *text)
+void frames_print(struct frames *frames, uint64_t address, const struct frames_event *event,
+		  bool is_return, struct strbuf *text)
 {
-	struct loaded *file = frames ? find_file(frames, address, clock) : NULL;
+	struct loaded *file = frames ? find_file(frames, address, event) : NULL;
 	struct debug_function function;
 	const struct symbol *symbol;
 	const char *source;

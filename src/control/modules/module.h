@@ -73,8 +73,9 @@ struct error *module_has_code(struct proc *proc, const struct module *module,
 /* The debug information (debug.h), found on first use; NULL: none. Owned by the module. */
 struct debug;
 struct error *module_debug(struct proc *proc, struct module *module, struct debug **ret_debug);
-/* "START END BIAS BUILD-ID PATH", for the trace; NULL: out of memory. The caller frees. */
-char *module_describe(struct proc *proc, struct module *module, uint64_t since);
+/* "START END BIAS @SINCE [%PROGRAM] BUILD-ID PATH", for the trace (lines/frames.h). NULL: out of
+ * memory. The caller frees. */
+char *module_describe(struct proc *proc, struct module *module, uint64_t since, uint32_t program);
 /* The unwind table (cfi.h), read on first use. Owned by the module. */
 struct cfi_rows;
 struct error *module_cfi(struct proc *proc, struct module *module,

@@ -30,16 +30,19 @@ struct error *module_debug(struct proc *proc, struct module *module, struct debu
 	return NULL;
 }
 
-char *module_describe(struct proc *proc, struct module *module, uint64_t since)
+char *module_describe(struct proc *proc, struct module *module, uint64_t since, uint32_t program)
 {
 	_cleanup_close_ int fd = -1;
 	_cleanup_error_ struct error *error = module_open(proc, module, &fd);
-	char build_id[132] = "-", *text;
+	char build_id[132] = "-", of[16] = "", *text;
 
 	if (fd >= 0)
 		debug_file_build_id(fd, build_id, sizeof(build_id));
-	if (asprintf(&text, "%" PRIx64 " %" PRIx64 " %" PRIx64 " @%" PRIx64 " %s %s", module->low.v,
-		     module->high.v, module->bias.v, since, build_id, module->path) < 0)
+	if (program)
+		snprintf(of, sizeof(of), "%%%" PRIu32 " ", program);
+	if (asprintf(&text, "%" PRIx64 " %" PRIx64 " %" PRIx64 " @%" PRIx64 " %s%s %s",
+		     module->low.v, module->high.v, module->bias.v, since, of, build_id,
+		     module->path) < 0)
 		return NULL;
 	return text;
 }

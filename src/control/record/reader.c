@@ -354,7 +354,8 @@ void reader_find_dead(struct reader *reader)
 			continue;
 		struct stream *stream = readout_stream(reader, thread);
 		struct reader_thread who = { stream->pid, stream->tid, stream->outer_pid,
-					     stream->outer_tid, record->start };
+					     stream->outer_tid, record->start,
+					     record->program };
 		if (!stream->dead && reader->options.alive)
 			stream->dead = !reader->options.alive(reader->options.alive_context, &who);
 	}

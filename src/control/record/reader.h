@@ -37,6 +37,7 @@ struct reader_thread {
 	uint32_t pid, tid; /* in the target's pid namespace */
 	uint32_t outer_pid, outer_tid; /* in the controller's; 0: unknown */
 	uint64_t since; /* clock of its first hit */
+	uint32_t program; /* dt_control.program: the target's word */
 };
 
 typedef bool (*reader_alive_fn)(void *context, const struct reader_thread *thread);

@@ -8,7 +8,7 @@ void stream_open(struct stream *stream, struct stream_sink *sink, const struct d
 		 const struct reader_options *options)
 {
 	struct reader_thread who = { record->pid, record->tid, record->pid, record->tid,
-				     record->start };
+				     record->start, record->program };
 
 	if (options->outer)
 		options->outer(options->outer_context, &who);

@@ -145,14 +145,13 @@ static void move_left_out(uint64_t left_out, uint64_t *hits, uint64_t *lost)
 }
 
 /* Hits per second since it was placed, or until recording ended. */
-static double rate_of(const struct session *session, const struct tracepoint *tracepoint,
-		    uint64_t hits)
+static double rate_of(const struct session *session, uint64_t placed_ns, uint64_t hits)
 {
 	uint64_t end = session->ended_ns ? session->ended_ns : now_ns();
 
-	if (!tracepoint->placed_ns || end <= tracepoint->placed_ns)
+	if (!placed_ns || end <= placed_ns)
 		return 0;
-	return (double)hits * 1e9 / (double)(end - tracepoint->placed_ns);
+	return (double)hits * 1e9 / (double)(end - placed_ns);
 }
 
 void info_placed(const struct tracepoint_list *list)
@@ -208,15 +207,24 @@ static struct tracepoint_info describe_row(const struct session *session,
 					   const struct follow_row *row)
 {
 	struct tally tally = count_id(session, row->id, row->has_exit);
+	struct counts_sum counted = { 0 };
 
+	if (row->counted)
+		counts_sum_up(row->counted, row->has_times, &counted);
+	tally.hits += counted.hits;
+	tally.exits += counted.exits;
 	struct tracepoint_info info = { .name = row->name,
 					.address = row->address,
 					.how = row->how,
 					.enabled = true,
+					.tracer = row->tracer,
 					.hits = tally.hits,
 					.lost = tally.lost };
+	info.rate = rate_of(session, row->placed_ns, info.hits);
 	if (row->has_exit && session->exits->unwound)
 		add_exits(session, row->id, row->filters_exits, &tally, &info);
+	if (info.has_exit && row->counted)
+		count_tracer_times(session, &counted, &info.times);
 	return info;
 }
 
@@ -253,7 +261,7 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 	info.how = how_placed(tracepoint);
 	info.hits = tally.hits;
 	info.lost = tally.lost;
-	info.rate = rate_of(session, tracepoint, info.hits);
+	info.rate = rate_of(session, tracepoint->placed_ns, info.hits);
 	call_tracer_add_uncalled(session, tracepoint, &info);
 	info.fault = call_tracer_fault(tracepoint);
 	assert(!tracepoint->has_type || probe->event.id < session->types->count);

@@ -139,6 +139,7 @@ static void note_recording(struct session *session)
 	const struct session_options *options = &session->options;
 
 	session_note_sizes(session);
+	control->program = session->program;
 	control->block_ms = options->block_ms ? options->block_ms : SESSION_BLOCK_MS;
 	if (session->proc->inner_pid != session->proc->pid)
 		control->controller = 0; /* our pid is another there, or none */

@@ -82,32 +82,17 @@ static struct error *open_writer(struct session *session, struct trace_dir *dire
 			   writer_create(output, &info, types, &session->clock, ret_writer);
 }
 
-/* Describes the loaded modules, for readers of backtraces, in a trace that is written already,
- * too. */
-static void describe_modules(struct session *session)
-{
-	for (size_t i = 0; i < session->modules.count; i++) {
-		char *text = module_describe(session->proc, session->modules.items[i], 0);
-
-		if (!text || !vec_push(&session->unwinding->loaded, text))
-			free(text);
-	}
-	if (!session->writer)
-		return;
-	writer_set_modules(session->writer, session->unwinding->loaded.items,
-			   session->unwinding->loaded.count);
-	session->types_announced = false;
-}
-
 struct error *recording_open_trace(struct session *session, const struct tracepoint_list *list)
 {
 	struct error *error = NULL;
 
-	if (session->wants_unwind && !session->unwinding->loaded.count)
-		describe_modules(session);
+	if (session->wants_unwind && !session->unwinding->described)
+		unwinding_describe(session); /* in a trace that is written already, too */
 	if (!session->clock.frequency)
 		clock_start(&session->clock);
-	if (!session->writer && (tracepoint_list_has_trace(list) || session_may_lack(session))) {
+	/* a program without tracepoints may execute one that has some */
+	bool may_come = session_may_lack(session) && session->options.output;
+	if (!session->writer && (tracepoint_list_has_trace(list) || may_come)) {
 		error = open_writer(session, session->options.directory, session->options.output,
 				    session->types, &session->writer);
 		session->types_announced = !error;
@@ -128,6 +113,13 @@ static void observe_events(void *context, const struct reader_batch *batch)
 	log_tracer_observe(session, batch);
 }
 
+/* A thread is seen for the first time. */
+static void look_up_thread(void *context, struct reader_thread *thread)
+{
+	thread_liveness_outer(context, thread);
+	unwinding_note_process(context, thread->outer_pid, thread->program, thread->since);
+}
+
 struct error *recording_open(struct session *session)
 {
 	assert(!session->reader && !session->parent); /* F1 */
@@ -140,7 +132,7 @@ struct error *recording_open(struct session *session)
 		.writer = session->writer,
 		.alive = thread_liveness_ask,
 		.alive_context = session,
-		.outer = thread_liveness_outer,
+		.outer = look_up_thread,
 		.outer_context = session,
 		.name = process_names_find,
 		.name_context = session,
@@ -287,8 +279,9 @@ void recording_wait(struct session *session, unsigned timeout_ms)
 		return;
 	if (log_tracer_waits(session) && timeout_ms > ROOM_MS)
 		timeout_ms = ROOM_MS;
-	if (session->options.follow_exec && session->options.mode == SESSION_OVERWRITE &&
-	    timeout_ms > FOLLOW_MS)
+	/* only the reader's wait ends when a thread asks */
+	if (session->options.follow_exec && timeout_ms > FOLLOW_MS &&
+	    (session->options.mode == SESSION_OVERWRITE || !session->reader))
 		timeout_ms = FOLLOW_MS;
 	if (session->options.mode != SESSION_OVERWRITE && session->reader) {
 		reader_wait(session->reader, timeout_ms);

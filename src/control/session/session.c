@@ -217,6 +217,19 @@ bool session_ended(const struct session *session)
 	return !proc_is_alive(session->proc);
 }
 
+bool session_has_offspring(const struct session *session)
+{
+	bool found = session->agent && children_are_left(session);
+
+	for (size_t i = 0; i < session->follow->execs.count && !found; i++) {
+		const struct session *exec = session->follow->execs.items[i].session;
+
+		found = (proc_is_alive(exec->proc) && session_may_have_code(exec, exec->proc)) ||
+			children_are_left(exec);
+	}
+	return found;
+}
+
 /* Does the target's text still hold our bytes? Then something kept us from stopping its threads. */
 static bool has_probes_left(const struct session *session)
 {

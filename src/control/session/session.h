@@ -95,6 +95,10 @@ struct error *session_missing(struct session *session);
 /* Has the target ended, and every process that was joined? */
 bool session_ended(const struct session *session);
 
+/* Do processes run that were forked from the target, or programs that were followed? Looks at all
+ * processes: milliseconds. */
+bool session_has_offspring(const struct session *session);
+
 /* Takes everything out of the target and its forked children, if they are alive, and completes the
  * trace. */
 struct error *session_end(struct session *session, struct session_summary *ret_summary);

@@ -18,6 +18,7 @@
 #include "control/session/session.h"
 #include "control/session/detach.h"
 #include "control/session/recording.h"
+#include "control/tracers/count/count_tracer.h"
 
 #define LOOK_NS 500000000ULL /* pause between looks for exec sessions that are over */
 #define LOOK_MAX 8 /* exec sessions per look: each means a look at all processes */
@@ -46,6 +47,7 @@ static struct error *create_session(struct session *root, struct proc *proc,
 	if (error)
 		return error;
 	exec->parent = root;
+	exec->program = ++root->programs;
 	exec->types = root->types;
 	exec->counters = root->counters;
 	exec->follow->first_type = root->types->count;
@@ -263,6 +265,64 @@ static struct error *fold_exits(struct session *root, const struct session *exec
 	return NULL;
 }
 
+static struct follow_row *find_row(const struct session *root, uint32_t id)
+{
+	for (size_t i = 0; i < root->follow->rows.count; i++) {
+		if (root->follow->rows.items[i].id == id)
+			return &root->follow->rows.items[i];
+	}
+	return NULL;
+}
+
+/* Where the row keeps counts; NULL: out of memory. */
+static struct dt_cell *row_cell(struct follow_row *row, bool has_times)
+{
+	size_t size = has_times ? sizeof(*row->counted) : offsetof(struct dt_cell, buckets);
+
+	if (!row->counted) {
+		row->counted = calloc(1, size);
+		row->has_times = has_times;
+	}
+	return row->has_times == has_times ? row->counted : NULL;
+}
+
+/* Adds the counts to those of the parent's tracepoint that has the same id. */
+static void fold_shared(struct session *root, const struct session *exec,
+			const struct tracepoint *tracepoint)
+{
+	_cleanup_free_ struct dt_cell *words = calloc(1, sizeof(*words));
+
+	if (!words)
+		return;
+	counts_gather(&exec->count->counts, &tracepoint->count->cell, words);
+	for (size_t i = 0; i < root->tracepoints.count; i++) {
+		const struct tracepoint *own = root->tracepoints.items[i];
+
+		if (own->count && own->probe.event.id == tracepoint->probe.event.id)
+			counts_add(&root->count->counts, &own->count->cell, words);
+	}
+}
+
+/* Adds what was counted in the exec session's processes to the parent's. */
+static void fold_counts(struct session *root, const struct session *exec)
+{
+	assert(exec->parent == root); /* F1 */
+	for (size_t i = 0; i < exec->tracepoints.count; i++) {
+		const struct tracepoint *tracepoint = exec->tracepoints.items[i];
+
+		if (!tracepoint->count || !tracepoint->has_type)
+			continue;
+		const struct counts_cell *cell = &tracepoint->count->cell;
+		struct follow_row *row = find_row(root, tracepoint->probe.event.id);
+		struct dt_cell *words = row ? row_cell(row, cell->has_times) : NULL;
+
+		if (words)
+			counts_gather(&exec->count->counts, cell, words);
+		else if (!row)
+			fold_shared(root, exec, tracepoint);
+	}
+}
+
 static void drop_exec(struct session *root, size_t index)
 {
 	struct follow *follow = root->follow;
@@ -271,6 +331,7 @@ static void drop_exec(struct session *root, size_t index)
 
 	follow->execs.items[index] = follow->execs.items[--follow->execs.count];
 	error_free(fold_exits(root, exec.session));
+	fold_counts(root, exec.session);
 	free_exec(&exec);
 }
 

@@ -2,6 +2,7 @@
  * unwinding.c - compile the unwind tables of all modules into tables in the target.
  */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <x86intrin.h>
@@ -11,6 +12,7 @@
 #include "unwinding.h"
 
 #define TABLES_MAX 64u /* the agent looks at so many */
+#define LINES_MAX 1000000u /* the target can make up processes */
 
 struct table {
 	VEC(struct dt_unwind_module) modules;
@@ -141,6 +143,73 @@ struct error *unwinding_map(struct session *session, struct stop *stop)
 	return error;
 }
 
+/* ---- lines for the trace --------------------------------------------------------------------- */
+
+/* The session whose trace it is. */
+static struct session *owner(struct session *session)
+{
+	return session->parent ? session->parent : session;
+}
+
+static void add_line(struct session *root, char *text)
+{
+	assert(!root->parent);
+	if (!text || !vec_push(&root->unwinding->loaded, text))
+		free(text);
+}
+
+/* Lines of executed programs wait for the next writing of the metadata: thousands of programs would
+ * write it thousands of times. */
+static void announce_lines(struct session *session)
+{
+	struct session *root = owner(session);
+
+	if (root->writer)
+		writer_set_modules(root->writer, root->unwinding->loaded.items,
+				   root->unwinding->loaded.count);
+	if (root == session)
+		root->types_announced = false;
+}
+
+void unwinding_describe(struct session *session)
+{
+	uint64_t since = session->program ? __rdtsc() : 0;
+
+	for (size_t i = 0; i < session->modules.count; i++)
+		add_line(owner(session), module_describe(session->proc, session->modules.items[i],
+							 since, session->program));
+	session->unwinding->described = true;
+	announce_lines(session);
+}
+
+void unwinding_note_process(struct session *session, uint32_t pid, uint32_t program,
+			    uint64_t since)
+{
+	struct unwinding *unwinding = session->unwinding;
+	struct program_process *known = NULL;
+	char *text;
+
+	assert(!session->parent);
+	if (!session->programs || program > session->programs)
+		return;
+	for (size_t i = 0; i < unwinding->processes.count && !known; i++) {
+		if (unwinding->processes.items[i].pid == pid)
+			known = &unwinding->processes.items[i];
+	}
+	if ((known ? known->program : 0) == program || unwinding->loaded.count >= LINES_MAX)
+		return;
+	if (known)
+		known->program = program;
+	else if (!vec_push(&unwinding->processes, (struct program_process){ pid, program }))
+		return;
+	if (asprintf(&text, "%%%u %u @%llx", program, pid, (unsigned long long)since) < 0)
+		return;
+	add_line(session, text);
+	if (session->writer)
+		writer_set_modules(session->writer, unwinding->loaded.items,
+				   unwinding->loaded.count);
+}
+
 /* Describes modules of a new table in the trace, for readers of backtraces. */
 static void describe_new(struct session *session, size_t tables_before)
 {
@@ -149,21 +218,16 @@ static void describe_new(struct session *session, size_t tables_before)
 	for (size_t i = 0; i < session->modules.count; i++) {
 		struct module *module = session->modules.items[i];
 		const struct dt_unwind_module *entry = find_entry(session, module);
-		char *text;
 
 		if (!entry ||
 		    (const uint8_t *)entry < (const uint8_t *)table_at(session, tables_before) ||
 		    (const uint8_t *)entry >= (const uint8_t *)table_at(session, tables_before) +
 						      table_at(session, tables_before)->rows_offset)
 			continue;
-		text = module_describe(session->proc, module, since);
-		if (!text || !vec_push(&session->unwinding->loaded, text))
-			free(text);
+		add_line(owner(session),
+			 module_describe(session->proc, module, since, session->program));
 	}
-	if (session->writer)
-		writer_set_modules(session->writer, session->unwinding->loaded.items,
-				   session->unwinding->loaded.count);
-	session->types_announced = false;
+	announce_lines(session);
 }
 
 struct error *unwinding_follow(struct session *session, const struct modules *gone, bool is_new)
@@ -206,6 +270,7 @@ void unwinding_free(struct session *session)
 	for (size_t i = 0; i < unwinding->loaded.count; i++)
 		free(unwinding->loaded.items[i]);
 	vec_free(&unwinding->loaded);
+	vec_free(&unwinding->processes);
 	vec_free(&unwinding->tables);
 	free(unwinding);
 }

@@ -266,6 +266,16 @@ void children_place(struct session *session, const struct tracepoint_list *list,
 	vec_free(&seen);
 }
 
+bool children_are_left(const struct session *session)
+{
+	struct tids pids = { 0 };
+	_cleanup_error_ struct error *unknown = holders_find_forked(session->agent, &pids);
+	bool any = unknown || pids.count;
+
+	vec_free(&pids);
+	return any;
+}
+
 size_t children_left(const struct session *session, const char **ret_why)
 {
 	*ret_why = session->children->why;

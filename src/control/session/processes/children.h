@@ -20,6 +20,9 @@ void children_free(struct session *session);
 void children_place(struct session *session, const struct tracepoint_list *list,
 		    struct patch_site *const *patches, size_t count);
 
+/* Do processes run that were forked from the target and have its code? True if nobody can tell. */
+bool children_are_left(const struct session *session);
+
 /* session_children_left. */
 size_t children_left(const struct session *session, const char **ret_why);
 

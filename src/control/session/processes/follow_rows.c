@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/base/now.h"
 #include "control/values/describe/describe.h"
 #include "follow_state.h"
 
@@ -94,7 +95,9 @@ static struct error *add_row(struct session *root, const struct tracepoint *trac
 				  .how = site_tactic(tracepoint->probe.site),
 				  .id = tracepoint->probe.event.id,
 				  .has_exit = tracepoint->probe.event.exit,
-				  .filters_exits = tracepoint->values.filters_exits };
+				  .filters_exits = tracepoint->values.filters_exits,
+				  .tracer = tracepoint->tracer->name,
+				  .placed_ns = now_ns() };
 
 	if (asprintf(&row.name, "%s@%s", tracepoint->name, program) < 0)
 		return error_new(ERROR_FAILED, "out of memory");

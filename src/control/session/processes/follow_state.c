@@ -17,8 +17,10 @@ void follow_free(struct session *session)
 
 	if (!follow)
 		return;
-	for (size_t i = 0; i < follow->rows.count; i++)
+	for (size_t i = 0; i < follow->rows.count; i++) {
 		free(follow->rows.items[i].name);
+		free(follow->rows.items[i].counted);
+	}
 	for (size_t i = 0; i < follow->requests.count; i++)
 		error_free(follow->requests.items[i].missing);
 	vec_free(&follow->rows);

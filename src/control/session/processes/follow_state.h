@@ -30,6 +30,10 @@ struct follow_row {
 	const char *how;
 	uint32_t id;
 	bool has_exit, filters_exits;
+	const char *tracer;
+	uint64_t placed_ns; /* of CLOCK_MONOTONIC */
+	struct dt_cell *counted; /* in exec sessions that are over; NULL: nothing; owned */
+	bool has_times; /* `counted` is a whole cell */
 };
 
 /* The event types of an exec session. */

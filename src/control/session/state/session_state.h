@@ -49,6 +49,8 @@ struct session_guest {
 struct session {
 	/* NULL, or the session whose trace and buffers this one uses (F1) */
 	struct session *parent;
+	/* dt_control.program: 0, or of an exec session its number; of a parent: numbers so far */
+	uint32_t program, programs;
 	struct proc *proc;
 	struct session_options options;
 	bool begun;

@@ -116,6 +116,52 @@ static void add_row(const struct dt_cell *cell, struct counts_sum *sum, uint64_t
 	}
 }
 
+/* Fills in the quantiles; the rest is there. */
+static void find_quantiles(struct counts_sum *sum, const uint64_t *buckets)
+{
+	struct histogram histogram = { DT_BUCKET_BITS, buckets, DT_BUCKETS, sum->exits, sum->max };
+
+	sum->p50 = histogram_quantile(&histogram, 0.50);
+	sum->p90 = histogram_quantile(&histogram, 0.90);
+	sum->p99 = histogram_quantile(&histogram, 0.99);
+}
+
+void counts_gather(const struct counts *counts, const struct counts_cell *cell,
+		   struct dt_cell *words)
+{
+	const struct counts_area *area = &counts->areas.items[cell->area];
+
+	assert(cell->area < counts->areas.count && cell->offset < area->used);
+	for (uint32_t row = 0; row < area->rows; row++) {
+		const void *at = area->here + row * area->row_size + cell->offset;
+		struct counts_sum sum = { .max = cell->has_times ? words->max : 0 };
+
+		if (cell->has_times) {
+			add_row(at, &sum, words->buckets);
+			words->total += sum.total;
+			words->again += sum.durations;
+			words->inside += sum.inside;
+			words->max = sum.max;
+		}
+		words->hits += __atomic_load_n(&((const struct dt_cell *)at)->hits,
+					       __ATOMIC_ACQUIRE);
+	}
+}
+
+void counts_sum_up(const struct dt_cell *words, bool has_times, struct counts_sum *ret_sum)
+{
+	*ret_sum = (struct counts_sum){ .hits = words->hits };
+	if (!has_times)
+		return;
+	ret_sum->total = words->total;
+	ret_sum->durations = words->total + words->again;
+	ret_sum->inside = words->inside;
+	ret_sum->max = words->max;
+	for (uint32_t i = 0; i < DT_BUCKETS; i++)
+		ret_sum->exits += words->buckets[i];
+	find_quantiles(ret_sum, words->buckets);
+}
+
 void counts_read(const struct counts *counts, const struct counts_cell *cell,
 		 struct counts_sum *ret_sum)
 {
@@ -134,10 +180,7 @@ void counts_read(const struct counts *counts, const struct counts_cell *cell,
 		sum.hits += __atomic_load_n(&words->hits, __ATOMIC_ACQUIRE);
 	}
 	sum.durations += sum.total;
-	struct histogram histogram = { DT_BUCKET_BITS, buckets, DT_BUCKETS, sum.exits, sum.max };
-	sum.p50 = histogram_quantile(&histogram, 0.50);
-	sum.p90 = histogram_quantile(&histogram, 0.90);
-	sum.p99 = histogram_quantile(&histogram, 0.99);
+	find_quantiles(&sum, buckets);
 	*ret_sum = sum;
 }
 

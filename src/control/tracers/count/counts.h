@@ -52,6 +52,12 @@ struct tramp_count counts_way(const struct counts *counts, const struct counts_c
 void counts_read(const struct counts *counts, const struct counts_cell *cell,
 		 struct counts_sum *ret_sum);
 
+/* Adds the sums to `words`, of which cells without times use only `hits`. */
+void counts_gather(const struct counts *counts, const struct counts_cell *cell,
+		   struct dt_cell *words);
+/* The sums of cells that were gathered. */
+void counts_sum_up(const struct dt_cell *words, bool has_times, struct counts_sum *ret_sum);
+
 /* Sums up a cell that another controller has made. Without times only words->hits is set. */
 struct error *counts_collect(struct proc *proc, const struct dt_counted *from,
 			     struct dt_cell *words);

@@ -184,7 +184,7 @@ void line_add(struct event_line *line, struct event_type *type,
 				   .name = type->name };
 	const char(*labels)[EVENT_NAME_MAX] = event_type_labels(type);
 
-	line->cycles = event->clock;
+	line->event = (struct frames_event){ event->pid, event->clock };
 	event_line_begin(line, &head);
 	for (size_t i = 0; i < type->field_count && labels; i++)
 		add_field(line, &type->fields[i], labels[i], &cursor);
