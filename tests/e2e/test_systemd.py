@@ -1,5 +1,5 @@
-"""The units under a real systemd: a machine is booted from this one's files (an overlay of /, in memory), with dyntrace installed as
-`make install` does. The machine's script is systemd_guest.py."""
+"""The units under a real systemd: a machine is booted from this one's files, with dyntrace installed as `make install` does. The
+machine's script is systemd_guest.py."""
 import json
 import os
 import re
@@ -8,63 +8,19 @@ import subprocess
 import pytest
 from daemon_harness import CALLS
 from fixtures import ROOT
-
-TARGET = """[Unit]
-Requires=dyntrace-test.service basic.target
-AllowIsolate=yes
-"""
-SERVICE = """[Unit]
-SuccessAction=exit
-FailureAction=exit
-[Service]
-Type=oneshot
-ExecStart=/usr/bin/python3 /source/tests/e2e/systemd_guest.py
-"""
+from machine import facts_of
 
 
-def install(build, root):
-    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet"], check=True, capture_output=True,
-                   env={**os.environ, "DESTDIR": root})
-    folder = os.path.join(root, "etc", "systemd", "system")
-    for name, text in (("dyntrace-test.target", TARGET), ("dyntrace-test.service", SERVICE)):
-        with open(os.path.join(folder, name), "w") as file:
-            file.write(text)
-
-
-def boot(build, root, result):
-    """Boots the machine and waits for the end of the guest's script. nspawn's filter of system calls is off: the daemon traces no process with
-    a filter, and only a dyntrace without one reads filters. Its network is its own, because redis takes its usual port."""
-    command = ["systemd-nspawn", "--quiet", "--directory", root, "--boot", "--register=no", "--keep-unit", "--link-journal=no",
-               "--machine=dyntrace-test", "--private-network", f"--bind-ro={ROOT}:/source", f"--bind-ro={build}:/build", f"--bind={result}:/result",
-               "systemd.unit=dyntrace-test.target"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100,
-                          env={**os.environ, "SYSTEMD_SECCOMP": "0"})
-    return done.stdout + done.stderr
+def install(build):
+    def into(root):
+        subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet"], check=True, capture_output=True,
+                       env={**os.environ, "DESTDIR": root})
+    return into
 
 
 @pytest.fixture(scope="module")
 def facts(build, tmp_path_factory):
-    base = str(tmp_path_factory.mktemp("machine"))
-    root, memory, result = (os.path.join(base, name) for name in ("root", "memory", "result"))
-    for path in (root, memory, result):
-        os.mkdir(path)
-    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", memory], check=True)
-    try:
-        for name in ("upper", "work"):
-            os.mkdir(os.path.join(memory, name))
-        subprocess.run(["mount", "-t", "overlay", "overlay", "-o",
-                        f"lowerdir=/,upperdir={memory}/upper,workdir={memory}/work", root], check=True)
-        try:
-            install(build, root)
-            said = boot(build, root, result)
-        finally:
-            subprocess.run(["umount", root], check=True)
-    finally:
-        subprocess.run(["umount", memory], check=True)
-    with open(os.path.join(result, "facts")) as file:
-        found = json.load(file)
-    assert "failed" not in found, found["failed"] + said[-2000:]
-    return found
+    return facts_of(str(tmp_path_factory.mktemp("machine")), install(build), "e2e/systemd_guest.py", [f"--bind-ro={build}:/build"])
 
 
 @pytest.mark.limit(120)
