@@ -118,6 +118,49 @@ def test_placing_many(command, compiler, scratch):
     sweep(start, [-signal.SIGINT, 128 + signal.SIGINT, 0], before.assert_unchanged)
 
 
+LATE = """
+#include <dlfcn.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	char word;
+	return read(0, &word, 1) == 1 && dlopen(argv[1], RTLD_NOW) && read(0, &word, 1) == 1;
+}
+"""
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.6])
+def test_placing_in_a_library_that_comes(build, processes, scratch, share):
+    """The loading thread waits meanwhile; it goes on, with a library that is as in its file. `share`: of four seconds of work."""
+    path = os.path.join(scratch, "late")
+    with open(path + ".c", "w") as file:
+        file.write(LATE)
+    subprocess.run(["gcc", "-o", path, path + ".c"], check=True)
+    target = processes.start([path, LLVM], stdin=subprocess.PIPE)
+    until(lambda: open(f"/proc/{target.pid}/syscall").read().startswith("0 0x0 "), "it to read")
+    tracing = processes.start([os.path.join(build, "dyntrace"), "trace", "-p", str(target.pid), "--wait", "--function",
+                               "*@libLLVM-14.so.1", "-o", os.path.join(scratch, "trace")], stderr=subprocess.PIPE, text=True)
+    assert "Ctrl-C ends it" in tracing.stderr.readline()
+    begun = used(tracing.pid)
+    target.stdin.write(b"x")
+    target.stdin.flush()
+    found = interrupt_after(tracing, begun + 4 * share)
+    assert found and found[0] == 0 and found[1] <= 2 * LIMIT, found  # the events of 60,000 tracepoints are freed, too
+    until(lambda: open(f"/proc/{target.pid}/syscall").read().startswith("0 0x0 "), "it to go on")
+    with open(f"/proc/{target.pid}/maps") as lines, open(LLVM, "rb") as file, open(f"/proc/{target.pid}/mem", "rb", buffering=0) as mem:
+        rest = lines.read()
+        assert "memfd:dyntrace" not in rest
+        line = next(line.split() for line in rest.splitlines() if "libLLVM" in line and "r-x" in line)
+        start, stop = (int(word, 16) for word in line[0].split("-"))
+        mem.seek(start)
+        file.seek(int(line[2], 16))
+        assert mem.read(stop - start) == file.read(stop - start)
+    target.stdin.write(b"x")
+    target.stdin.close()
+    target.stdin = None
+    assert target.wait(60) == 1
+
+
 def test_before_the_command_runs(command, scratch):
     """The command never runs, and doesn't stay."""
     numbers = iter(range(100))

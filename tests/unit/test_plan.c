@@ -604,7 +604,7 @@ static void test_hop_that_is_taken(void **state)
 	struct site_list gone = { 0 };
 	struct probe *probe = begin_pun(&later, *state), *list[] = { probe };
 
-	assert_true(planner_release(later.planner, probe, &gone));
+	assert_true(planner_release(later.planner, &probe, 1, &gone));
 	assert_int_equal(gone.count, 1);
 	assert_null(planner_decide(later.planner, list, 1));
 	assert_true(planner_hop_is_taken(later.planner, later.pool));
@@ -630,10 +630,10 @@ static void test_slots_outlive_their_own_probe(void **state)
 	struct site *host = first->site->slot_host;
 	assert_non_null(host);
 	assert_ptr_equal(second->site, first->site);
-	assert_true(planner_release(later.planner, first, &gone));
+	assert_true(planner_release(later.planner, &first, 1, &gone));
 	assert_int_equal(gone.count, 0);
 	assert_ptr_equal(second->site->slot_host, host);
-	assert_true(planner_release(later.planner, second, &gone));
+	assert_true(planner_release(later.planner, &second, 1, &gone));
 	assert_int_equal(gone.count, 2);
 	assert_int_equal(planner_site_count(later.planner), 0);
 	for (size_t i = 0; i < gone.count; i++)

@@ -28,6 +28,7 @@
 
 #include "shared/sorted.h"
 #include "control/base/cleanup.h"
+#include "control/base/interrupt.h"
 #include "control/base/vec.h"
 #include "control/code/prescan.h"
 
@@ -335,13 +336,13 @@ static bool has_bounds(const struct symtab *symtab, uint64_t start)
 	return (symbol && symbol->source != SOURCE_ENTRY) || symtab_fde(symtab, start, &low, &high);
 }
 
-/* Sweeps from each function's start to the next. */
+/* Sweeps from each function's start to the next; a large library takes a second. */
 static void sweep_range(struct branch_targets *targets, const struct text_range *text)
 {
 	struct stretch stretch = { .from = text->address };
 	uint64_t end = text->address + text->size;
 
-	for (size_t i = 0; i < targets->starts.count; i++) {
+	for (size_t i = 0; i < targets->starts.count && !interrupt_requested(); i++) {
 		uint64_t start = targets->starts.items[i];
 
 		if (start < stretch.from || start >= end)
@@ -352,6 +353,8 @@ static void sweep_range(struct branch_targets *targets, const struct text_range 
 					    .is_function = has_bounds(targets->symtab, start) };
 	}
 	stretch.to = end;
+	if (interrupt_requested())
+		return; /* branch_targets_scan fails */
 	sweep(targets, text->bytes + (stretch.from - text->address), stretch);
 }
 
@@ -436,6 +439,9 @@ struct error *branch_targets_scan(const struct symtab *symtab, struct branch_tar
 		qsort(targets->starts.items, targets->starts.count, sizeof(uint64_t), by_value);
 	for (size_t i = 0; i < targets->ranges.count; i++)
 		sweep_range(targets, symtab_text(symtab, targets->ranges.items[i].address));
+	error = interrupt_check();
+	if (error)
+		return error;
 	symtab_each_rseq(symtab, note_sequence, targets);
 	if (targets->failed)
 		return error_new(ERROR_FAILED, "out of memory");

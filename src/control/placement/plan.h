@@ -70,6 +70,7 @@ struct site {
 	struct site *hop_of;
 	size_t fixed_length; /* bytes that no other site may change, if more than `length` */
 	bool emitted; /* its trampoline is written */
+	bool leaves; /* planner_release takes it out, and the sites that use its slots */
 	struct error *refusal; /* why the trampoline couldn't be written; NULL: it could */
 	bool replaced; /* the owner's: another site has taken its place, */
 	bool in_child; /* but a forked child still uses it */
@@ -188,13 +189,15 @@ const struct site_list *planner_superseded(const struct planner *planner);
 bool planner_settle(struct planner *planner, struct site_list *gone);
 
 /*
- * Takes a probe out of its site; its owner may free it then. Sites without probes leave the
+ * Takes probes out of their sites; their owner may free them then. Sites without probes leave the
  * planner's list and are added to `gone`: the caller takes them out of the code, and gives them to
  * planner_free_site when no thread is in their trampolines. A site that other probes share stays
- * (its trampoline still records this probe's event: switch it off first). A slot host and the sites
- * that jump through it stay until all of them are without probes. false: out of memory.
+ * (its trampoline still records the probe's events: switch it off first). A slot host and the sites
+ * that jump through it stay until all of them are without probes. Looks at all sites once, however
+ * many probes go. false: out of memory.
  */
-bool planner_release(struct planner *planner, struct probe *probe, struct site_list *gone);
+bool planner_release(struct planner *planner, struct probe *const *probes, size_t count,
+		     struct site_list *gone);
 void planner_free_site(struct site *site, struct near_pool *pool);
 
 /* Call before a module without sites is freed. */

@@ -435,16 +435,13 @@ struct error *planner_emit(struct planner *planner, const struct tramp_env *env,
 
 /* ---- release and settlement ------------------------------------------------------------------ */
 
-/* Has the root, or a site that uses its slots, a probe? */
-static bool is_needed(const struct planner *planner, const struct site *root)
+/* The site that the site goes together with: the host of its slot, or itself. */
+static struct site *root_of(struct site *site)
 {
-	bool needed = root->probes.count > 0;
+	struct site *root = site->slot_host ? site->slot_host : site;
 
-	for (size_t i = 0; i < planner->sites.count && root->slot_count; i++) {
-		if (planner->sites.items[i]->slot_host == root)
-			needed |= planner->sites.items[i]->probes.count > 0;
-	}
-	return needed;
+	assert(!root->slot_host); /* L3: it and its dependents go together */
+	return root;
 }
 
 static void remove_probe(struct site *site, struct probe *probe)
@@ -459,21 +456,29 @@ static void remove_probe(struct site *site, struct probe *probe)
 	probe->site = NULL;
 }
 
-bool planner_release(struct planner *planner, struct probe *probe, struct site_list *gone)
+bool planner_release(struct planner *planner, struct probe *const *probes, size_t count,
+		     struct site_list *gone)
 {
-	struct site *root = probe->site->slot_host ? probe->site->slot_host : probe->site;
 	size_t kept = 0;
 
-	assert(!root->slot_host); /* L3: it and its dependents go together */
-	if (!vec_reserve(gone, root->slot_count + 1))
+	if (!vec_reserve(gone, planner->sites.count))
 		return false;
-	remove_probe(probe->site, probe);
-	if (is_needed(planner, root))
-		return true;
+	for (size_t i = 0; i < count; i++) {
+		struct site *site = probes[i]->site;
+
+		remove_probe(site, probes[i]);
+		root_of(site)->leaves = true;
+	}
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		struct site *site = planner->sites.items[i], *root = root_of(site);
+
+		if (site->probes.count || root->probes.count)
+			root->leaves = false;
+	}
 	for (size_t i = 0; i < planner->sites.count; i++) {
 		struct site *site = planner->sites.items[i];
 
-		if (site == root || site->slot_host == root)
+		if (root_of(site)->leaves)
 			gone->items[gone->count++] = site;
 		else
 			planner->sites.items[kept++] = site;

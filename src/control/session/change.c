@@ -159,9 +159,19 @@ void change_settle(struct session *session)
 	traps_note_again(session);
 }
 
+static void release(struct session *session, struct probe *const *probes, size_t count,
+		    struct site_list *gone)
+{
+	bool released = planner_release(session->planner, probes, count, gone);
+
+	assert(released); /* L5 */
+}
+
 struct error *change_release(struct session *session, const struct tracepoint_list *list)
 {
 	struct site_list *gone = garbage_room(session);
+	_cleanup_free_ struct probe **probes = calloc(list->count + 1, sizeof(*probes));
+	size_t count = 0;
 
 	for (size_t i = 0; i < list->count; i++) {
 		struct tracepoint *tracepoint = list->items[i];
@@ -171,9 +181,13 @@ struct error *change_release(struct session *session, const struct tracepoint_li
 		semaphores_lower(session, tracepoint);
 		/* other probes may share the site, and keep its trampoline */
 		switches_write_probe(session, &tracepoint->probe, false);
-		bool released = planner_release(session->planner, &tracepoint->probe, gone);
-		assert(released); /* L5 */
+		if (probes)
+			probes[count++] = &tracepoint->probe;
+		else /* one by one, then */
+			release(session, &(struct probe *){ &tracepoint->probe }, 1, gone);
 	}
+	if (count)
+		release(session, probes, count, gone);
 	change_discard(session, gone);
 	if (!session->agent || !session->planner)
 		return NULL;

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/interrupt.h"
 #include "arrival_index.h"
 #include "change.h"
 #include "garbage.h"
@@ -94,6 +95,11 @@ static bool contains(const struct modules *modules, const struct module *module)
 
 /* ---- unloaded modules ----------------------------------------------------------------------- */
 
+static bool release(struct session *session, struct probe *probe, struct site_list *sites)
+{
+	return planner_release(session->planner, &probe, 1, sites);
+}
+
 /* Replaces a tracepoint by one that waits; adds sites that nobody needs any more. */
 static struct error *let_wait(struct session *session, struct tracepoint *tracepoint,
 			      struct site_list *sites)
@@ -105,7 +111,7 @@ static struct error *let_wait(struct session *session, struct tracepoint *tracep
 	if (error)
 		return error;
 	semaphores_forget(session, tracepoint);
-	if (tracepoint->probe.site && !planner_release(session->planner, &tracepoint->probe, sites))
+	if (tracepoint->probe.site && !release(session, &tracepoint->probe, sites))
 		error = error_new(ERROR_FAILED, "out of memory");
 	tracepoint->probe.place.module = NULL;
 	session_notify(session, SESSION_GONE, tracepoint->name);
@@ -122,7 +128,7 @@ static struct error *drop_own_probes(struct session *session, const struct modul
 
 		if (!contains(gone, probe->place.module))
 			continue;
-		if (probe->site && !planner_release(session->planner, probe, sites))
+		if (probe->site && !release(session, probe, sites))
 			return error_new(ERROR_FAILED, "out of memory");
 		error_free(probe->refusal);
 		free(probe);
@@ -240,7 +246,8 @@ static struct error *place_request(struct session *session, struct request *requ
 	for (size_t i = 0; i < request->places.count && !error; i++) {
 		const struct place *place = &request->places.items[i];
 
-		if (!arrival_index_has(&index, place))
+		error = interrupt_check(); /* debug information may be read for long */
+		if (!error && !arrival_index_has(&index, place))
 			error = arrive(session, request, place, &index, &arrivals);
 	}
 	arrival_index_free(&index);
