@@ -139,7 +139,6 @@ static const struct {
 	{ "print", "view" },
 	{ "replay", "view" },
 	{ "dump", "view" },
-	{ "report", "view" },
 	{ "explain", "trace --explain LOC" },
 	{ "probe", "add" },
 	{ "remove", "rm" },
@@ -153,7 +152,6 @@ static const struct {
 	{ "probes", "list-tracepoints" },
 	{ "tracepoints", "list-tracepoints" },
 	{ "processes", "list-processes" },
-	{ "version", "--version" },
 };
 
 static int unknown_command(const char *name)
@@ -311,7 +309,7 @@ static int run(int argc, char **argv)
 		return cli_run(command, argc - 2, argv + 2);
 	if (!strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h"))
 		return run_help(argc - 2, argv + 2);
-	if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
+	if (!strcmp(name, "--version") || !strcmp(name, "-V") || !strcmp(name, "version")) {
 		cli_print("dyntrace %s\n", DYNTRACE_VERSION);
 		return EXIT_SUCCESS;
 	}

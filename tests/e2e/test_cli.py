@@ -94,6 +94,7 @@ def test_help_beats_what_is_behind_it(dyntrace):
 
 def test_version(dyntrace):
     assert re.fullmatch(r"dyntrace \d+\.\d+\.\d+\n", dyntrace("--version").stdout)
+    assert dyntrace("version").stdout == dyntrace("-V").stdout == dyntrace("--version").stdout
 
 
 def test_unknown_command(dyntrace):
