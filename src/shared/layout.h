@@ -73,7 +73,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 32
+#define DT_LAYOUT_VERSION 33
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -474,7 +474,7 @@ struct dt_pool {
 	/* a thread is about to filter the system calls of its process; a ticket as in (N1) */
 	uint32_t filter_asked;
 	uint32_t pad3;
-	uint64_t pad;
+	uint64_t jumped; /* missed calls that ended in a jump to another function (R9) */
 	struct dt_tally tallies[DT_EVENTS_MAX];
 	struct dt_counter counters[DT_COUNTERS_MAX];
 	struct dt_exec execs[DT_EXECS_MAX];
@@ -650,6 +650,11 @@ _Static_assert(DT_EVENTS_MAX < DT_EVENT_PENDING, "ids");
  *         (which is no event's size), rbx = address of struct dt_control
  *   out:  rcx = the stub's struct dt_return_slot, with sp = rax | DT_RETURN_BUSY; 0: the call was
  *         counted as missed
+ *
+ * With a struct dt_return_site of an end of a function (R9):
+ *
+ *   out:  rcx = the landing of the call's late stub, for the place of the return address; 0: the
+ *         call has none, or none any more
  */
 
 #endif

@@ -40,6 +40,14 @@
  * (R8) Unwinders don't see stubs. libgcc's frames are without them (target/find.c); LLVM's
  *      libunwind gets a table by which a stub has its caller's stack pointer. A personality routine
  *      may compute an address from the CFA (seen: LuaJIT).
+ * (R9) A call that (R6) leaves alone has a late stub, if its tracepoint has a probe at each end of
+ *      the function (DT_SITE_LATE): the return address stays as it is until the function's `ret`,
+ *      where the probe puts the stub's landing there. Late stubs aren't bound: the chain, by
+ *      dt_late_index, is that of the place on the stack, and any thread takes a free slot of it by
+ *      cmpxchg. While sp is set, the word at the place is slot.ra, the landing or the index; else
+ *      the frame is gone. A new call with the same place and tracepoint shows that, too. At a jump
+ *      out of the function the call is given up, and counted as missed: its result isn't known
+ *      there.
  */
 #ifndef DYNTRACE_RETURNS_H
 #define DYNTRACE_RETURNS_H
@@ -61,6 +69,7 @@
 #define DT_KEPT_DURATION 7u /* index of the duration, which the exit computes: ns */
 #define DT_RETURN_VANISHED (1u << 31) /* in slot.length: a frame was gone without returning */
 #define DT_RETURN_RETIRED (1u << 30) /* in slot.length: stubs of the chain may be retired (R5) */
+#define DT_RETURN_LATE (1u << 29) /* slot.length of a late stub (R9) */
 
 struct dt_return_slot {
 	uint64_t ra; /* bound: return address; 0: not bound yet */
@@ -134,6 +143,16 @@ static inline uint32_t dt_return_index(uint64_t ra, uint32_t id, uint32_t bits)
 	return (uint32_t)(((uint64_t)hash << bits) >> 32);
 }
 
+/* Index of the chain of late stubs for a place on the stack (R9). */
+#define DT_LATE_BITS 13u
+static inline uint32_t dt_late_index(uint64_t place, uint32_t id)
+{
+	uint32_t hash = (uint32_t)(place >> 3) * DT_RETURN_MULTIPLIER;
+
+	hash += id * DT_RETURN_ID_MULTIPLIER;
+	return hash >> (32 - DT_LATE_BITS);
+}
+
 struct dt_returns {
 	/* zeroes: the table of threads without a table. Its only hint: */
 	struct dt_return_table none;
@@ -144,11 +163,14 @@ struct dt_returns {
 	/* owner of the stubs in use; another in a forked child until its first hit */
 	uint32_t pid;
 	uint64_t stray; /* number of returns through free stubs (R7) */
+	uint32_t late_hint; /* late stubs have no hint: exits write theirs here */
+	uint32_t pad;
 	uint64_t mark; /* DT_PRIVATE_MARK: the memory is mapped, and copied by fork */
 	/* memory for the notes of the target's unwinders */
 	uint64_t objects[DT_UNWINDERS_MAX][8];
 	uint32_t tables[DT_SLOTS]; /* by thread slot; 0: `none` */
 	uint64_t covered[DT_SLOTS]; /* by thread slot: struct dt_return_times */
+	uint32_t late[1u << DT_LATE_BITS]; /* the first stub of each chain of late stubs (R9) */
 	/* One cache line each, since stubs of two threads are neighbours. */
 	struct dt_return_slot slots[DT_STUBS_MAX] __attribute__((aligned(64)));
 	/* By stub: values that the entry keeps for the exit. As large as a slot, so that the
@@ -172,12 +194,18 @@ _Static_assert(offsetof(struct dt_returns, slots) % 64 == 0 &&
 	(offsetof(struct dt_returns, times) - offsetof(struct dt_returns, slots) +                 \
 	 offsetof(struct dt_return_times, field))
 
+/* Kinds of dt_return_site, in its flags beside DT_TIMED. */
+#define DT_SITE_LATE 2u /* an entry: each end of the function has a probe (R9) */
+#define DT_SITE_RETURN 4u /* a `ret` of the function */
+#define DT_SITE_JUMP 8u /* a jump out of the function */
+#define DT_SITE_AGAIN 16u /* an entry that may not be recorded: the call before it is over */
+
 /* Argument of dt_slow: the tracepoint of a trampoline. */
 struct dt_return_site {
 	uint64_t body;
 	uint64_t exit;
 	uint32_t id;
-	uint32_t flags; /* DT_TIMED */
+	uint32_t flags; /* DT_TIMED, DT_SITE_*; DT_SITE_LATE changes while it is in use */
 };
 
 #endif

@@ -57,6 +57,17 @@ uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t
 /* retslot.c: the same from slow_path; NULL: counted as missed. */
 struct dt_return_slot *retslot_take(const struct dt_control *control, uint64_t place,
 				    uint64_t site);
+/* retslot.c: a stub that was never used; 0: no more stubs. */
+uint32_t retslot_fresh(const struct dt_control *control);
+/* late.c: takes a late stub for the call (R9); NULL: none is free at hand. */
+struct dt_return_slot *late_take(const struct dt_control *control, uint64_t place,
+				 const struct dt_return_site *site, const struct dt_slot *slot);
+/* late.c: the same with all signals blocked: also looks for frames that are gone, and adds one. */
+struct dt_return_slot *late_make(const struct dt_control *control, uint64_t place,
+				 const struct dt_return_site *site, const struct dt_slot *slot);
+/* late.c: the landing for a call that returns now; 0: none. */
+uint64_t late_leave(const struct dt_control *control, uint64_t place,
+		    const struct dt_return_site *site);
 /* retslot.c: counts a call without a stub. Gives 0. */
 uint64_t retslot_miss(const struct dt_control *control, uint64_t site);
 /* retslot.c: the first hit in a forked child. */

@@ -2,7 +2,7 @@
  * retslot.c - return stubs: find a free stub for a call, bind new stubs, release stubs whose frames
  * are gone.
  *
- * The invariants R1 to R8 are in src/shared/returns.h. Trampolines take the stub that their hint
+ * The invariants R1 to R9 are in src/shared/returns.h. Trampolines take the stub that their hint
  * names. They come here if the hint led nowhere: at the first call from a place, at one deeper
  * recursion, if two keys share a hint, at a thread's first call at all.
  *
@@ -386,16 +386,16 @@ static struct dt_return_slot *retslot_revive(const struct retslot_call *call,
 	return 0;
 }
 
-/* A stub that was never used. 0: no more stubs. */
-static uint32_t retslot_fresh(const struct retslot_call *call)
+uint32_t retslot_fresh(const struct dt_control *control)
 {
-	uint32_t limit = __atomic_load_n(&call->control->stub_count, __ATOMIC_ACQUIRE);
-	uint32_t index = __atomic_load_n(&call->returns->used, __ATOMIC_RELAXED);
+	struct dt_returns *returns = retslot_returns(control);
+	uint32_t limit = __atomic_load_n(&control->stub_count, __ATOMIC_ACQUIRE);
+	uint32_t index = __atomic_load_n(&returns->used, __ATOMIC_RELAXED);
 
 	do {
 		if (index >= limit)
 			return 0;
-	} while (!__atomic_compare_exchange_n(&call->returns->used, &index, index + 1, false,
+	} while (!__atomic_compare_exchange_n(&returns->used, &index, index + 1, false,
 					      __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
 	return index;
 }
@@ -406,7 +406,7 @@ static struct dt_return_slot *retslot_bind(const struct retslot_call *call,
 					   struct dt_return_table *table, uint32_t *head)
 {
 	struct dt_return_slot *slots = call->returns->slots;
-	uint32_t id = call->site->id, index = retslot_fresh(call);
+	uint32_t id = call->site->id, index = retslot_fresh(call->control);
 	struct dt_return_slot *stub = &slots[index];
 
 	if (!index)
@@ -470,9 +470,78 @@ static uint64_t retslot_leave(const struct retslot_call *call, uint64_t site)
 	return retslot_miss(call->control, site);
 }
 
+/* May the call have a late stub (R9)? */
+static bool retslot_is_late(const struct retslot_call *call)
+{
+	return __atomic_load_n(&call->site->flags, __ATOMIC_ACQUIRE) & DT_SITE_LATE;
+}
+
+/* Sets the words of a late stub, which is another thread's the next time. False: the thread has no
+ * word `within` yet. */
+static bool retslot_find_times(const struct retslot_call *call, const struct dt_slot *slot,
+			       struct dt_return_table *table, struct dt_return_times *times)
+{
+	uint32_t *entry = 0;
+
+	if (call->site->flags & DT_TIMED) {
+		entry = table->bits ?
+				retslot_within_entry(call->returns, table, call->site->id) :
+				0;
+		if (!table->bits || (entry && !*entry))
+			return false;
+	}
+	if (times)
+		times->within = entry ? (uint64_t)call->returns + *entry : (uint64_t)&times->own;
+	if (times)
+		times->covered =
+			(uint64_t)&call->returns
+				->covered[slot - agent_state(call->control)->slots];
+	return true;
+}
+
+/* A call that keeps its return address (R6): a late stub, or none. */
+static uint64_t retslot_keep(const struct retslot_call *call, const struct dt_slot *slot,
+			     struct dt_return_table *table)
+{
+	struct dt_return_slot *stub = 0;
+
+	if (!retslot_is_late(call))
+		return retslot_leave(call, (uint64_t)call->site);
+	if (retslot_find_times(call, slot, table, 0))
+		stub = late_take(call->control, call->place, call->site, slot);
+	if (!stub)
+		return SLOW_NEEDED;
+	retslot_find_times(call, slot, table, &call->returns->times[stub - call->returns->slots]);
+	return (uint64_t)stub;
+}
+
+/* The same with all signals blocked. */
+static struct dt_return_slot *retslot_keep_slowly(const struct retslot_call *call,
+						  const struct dt_slot *slot,
+						  struct dt_return_table *table)
+{
+	struct dt_return_slot *stub;
+
+	if (!retslot_is_late(call)) {
+		retslot_leave(call, (uint64_t)call->site);
+		return 0;
+	}
+	if (!retslot_find_times(call, slot, table, 0))
+		table->keys++; /* the table grows by its words, too */
+	stub = late_make(call->control, call->place, call->site, slot);
+	if (stub)
+		retslot_bind_times(call, slot, table, stub);
+	else
+		retslot_miss(call->control, (uint64_t)call->site);
+	return stub;
+}
+
 uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t site)
 {
 	struct retslot_call call = retslot_call(control, place, site);
+
+	if (call.site->flags & (DT_SITE_RETURN | DT_SITE_JUMP | DT_SITE_AGAIN))
+		return late_leave(control, place, call.site);
 	struct dt_slot *slot = slow_find_ours(control);
 
 	if (!slot)
@@ -480,7 +549,7 @@ uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t
 	struct dt_return_table *table = retslot_table(&call, slot);
 	uint32_t *head = retslot_head(call.returns, table, call.ra, call.site->id);
 	if (!head || !*head)
-		return retslot_may_have(&call) ? SLOW_NEEDED : retslot_leave(&call, site);
+		return retslot_may_have(&call) ? SLOW_NEEDED : retslot_keep(&call, slot, table);
 	const struct dt_return_slot *first = &call.returns->slots[*head];
 	if (retslot_length(first) >= RETSLOT_SEARCH_FROM && !retslot_has_free(&call, first))
 		return SLOW_NEEDED;
@@ -496,10 +565,8 @@ struct dt_return_slot *retslot_take(const struct dt_control *control, uint64_t p
 	uint32_t *head = table ? retslot_head(call.returns, table, call.ra, call.site->id) : 0;
 	struct dt_return_slot *stub = 0;
 
-	if (head && !*head && !retslot_may_have(&call)) {
-		retslot_leave(&call, site);
-		return 0;
-	}
+	if (head && !*head && !retslot_may_have(&call))
+		return retslot_keep_slowly(&call, slot, table);
 	if (!head) {
 		retslot_miss(control, site);
 		return 0;

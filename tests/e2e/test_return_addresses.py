@@ -65,8 +65,8 @@ def ocaml(scratch):
 
 @pytest.mark.parametrize("how", HOW)
 def test_ocaml(dyntrace, ocaml, how):
-    """The collector finds each frame of OCaml code by its return address: calls from there get no stub, and are counted as
-    missed. The C functions of the runtime that call each other have exits. A stack overflow becomes an exception only if the fault is in
+    """The collector finds each frame of OCaml code by its return address: calls from there get no stub before they return
+    (R9). The C functions of the runtime that call each other have exits. A stack overflow becomes an exception only if the fault is in
     OCaml code, near its stack pointer."""
     summary = run_both(dyntrace, how, [ocaml(), "overflow"])
     if how == "entries":
@@ -77,7 +77,8 @@ def test_ocaml(dyntrace, ocaml, how):
     found = table(summary)
     for name, calls in CALLS.items():
         row = next(row for key, row in found.items() if key.startswith(f"camlBusy__{name}_"))
-        assert row["hits"] == row["missed"] == calls and not row["timed"]
+        assert row["hits"] == calls and row["missed"] == 0
+        assert row["timed"] == (name != "find")  # which never returns
     collect = found["caml_empty_minor_heap"]
     assert collect["timed"] and collect["missed"] == 0
 

@@ -63,6 +63,27 @@ static void print_foreign(const struct session *session)
 			"tables\n",
 			(unsigned long long)count);
 	free(runtimes);
+	count = session_jumped_calls(session);
+	if (count)
+		cli_print_error("missed: %llu calls that ended in a jump to another function\n",
+				(unsigned long long)count);
+}
+
+/* Says why calls by a runtime have no exit, once per reason's function. */
+static void print_late_refusals(const struct session *session)
+{
+	size_t refused = 0;
+
+	for (size_t i = 0; i < session_tracepoint_count(session); i++) {
+		struct tracepoint_info info = session_tracepoint(session, i);
+
+		if (info.late_refusal && info.missed && refused++ < REFUSALS_MAX)
+			cli_print_error("missed: %llu calls of %s: %s\n",
+					(unsigned long long)info.missed, info.name,
+					info.late_refusal);
+	}
+	if (refused > REFUSALS_MAX)
+		cli_print_error("missed: calls of %zu more functions\n", refused - REFUSALS_MAX);
 }
 
 void summary_exits_rest(const struct session *session)
@@ -86,4 +107,5 @@ void summary_exits_rest(const struct session *session)
 			(unsigned long long)unwound, (unsigned long long)inside,
 			(unsigned long long)missed);
 	print_foreign(session);
+	print_late_refusals(session);
 }

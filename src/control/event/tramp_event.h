@@ -102,8 +102,13 @@ struct tramp_event {
 	bool finds; /* shows return stubs to an unwinder (find_code.h); records nothing */
 	bool guard; /* at a `syscall`, records nothing: asks the agent first (H10) */
 	bool st0, st1; /* gathered: the program uses st(0), st(1) */
+	/* an end of the function whose entry has the same id: DT_SITE_RETURN, DT_SITE_JUMP (R9);
+	 * records nothing; 0: none */
+	uint32_t leaves;
 	/* also record the function's exit, as event id + 1; the red zone isn't kept then */
 	bool exit;
+	bool may_be_late; /* with an exit: late stubs (R9) have code */
+	bool is_late; /* and are in use */
 	/* Fields or program of the exit, as for an entry; borrowed (exit_stub.h). NULL: rax and
 	 * duration. */
 	const struct tramp_event *at_exit;
@@ -117,6 +122,7 @@ struct tramp_event {
 	/* Filled in: the word that switches it, relative to the trampoline's start, and its two
 	 * values. */
 	uint32_t switch_offset;
+	uint32_t return_site; /* likewise, with an exit: its struct dt_return_site */
 	taddr on, off;
 	taddr exit_code; /* filled in, with an exit: the code that records it */
 };
@@ -124,7 +130,7 @@ struct tramp_event {
 /* A probe of our own, which records nothing. */
 static inline bool tramp_event_is_own(const struct tramp_event *event)
 {
-	return event->watch_count || event->asks || event->finds || event->guard;
+	return event->watch_count || event->asks || event->finds || event->guard || event->leaves;
 }
 
 /* Does a hit become an event in the pool? */

@@ -15,6 +15,7 @@
 #include "control/exits/code/exit_stub.h"
 
 struct session;
+struct tracepoint;
 struct tracepoint_list;
 struct module;
 struct symtab;
@@ -56,6 +57,18 @@ bool exits_wanted(const struct tracepoint_list *list);
  * the reason. Fails if the user named such a function. */
 struct error *exits_check(struct session *session, const struct tracepoint_list *list);
 
+/* exits_late.c: adds probes at the ends of functions that a language runtime calls (R9), to be
+ * placed with the list's own; keeps the reason where it can't. */
+struct error *exits_late_add(struct session *session, const struct tracepoint_list *list);
+/* The probes of the tracepoint are refused: gives them up, to be released by the caller. */
+void exits_late_refuse(struct tracepoint *tracepoint);
+/* Does each probe have a site? Is each in the target's text? */
+bool exits_late_has_sites(const struct tracepoint *tracepoint);
+bool exits_late_is_placed(const struct tracepoint *tracepoint);
+/* Lets calls have late stubs, or no more. */
+void exits_late_switch(struct session *session, struct tracepoint *tracepoint, bool on);
+void exits_late_free(struct tracepoint *tracepoint);
+
 /* Does this text of /proc/PID/status report a shadow stack (CET)? */
 bool exits_has_shadow_stack(const char *status);
 bool exits_shadow_stack_of(pid_t pid);
@@ -75,6 +88,9 @@ void exits_allow(struct session *session);
 /* "OCaml in PROGRAM": the runtimes that exits_judge_callers has found; NULL: none, or out of memory.
  * The caller frees. */
 char *exits_runtimes(const struct session *session);
+/* Is the module a language runtime, or has it a compiler (exits_judge_callers)? Then calls of its
+ * functions may come from code that gets no stub. */
+bool exits_has_runtime(const struct session *session, const struct module *module);
 void exits_free_callers(struct exits *exits);
 
 /* Announces the stubs to every unwinder in the target (H7), before the first use of a stub. `held`

@@ -92,6 +92,13 @@ struct error *exits_judge_callers(struct session *session)
 	return error;
 }
 
+bool exits_has_runtime(const struct session *session, const struct module *module)
+{
+	const struct exits_caller *caller = find_judged(session->exits, module);
+
+	return caller && (caller->tables.runtime || caller->tables.makes_code);
+}
+
 char *exits_runtimes(const struct session *session)
 {
 	struct strbuf text = { 0 };

@@ -125,8 +125,12 @@ static void find_calls(struct release *release)
 		struct dt_return_slot *slot = &slots->items[i];
 		struct site *site = find_site(release, slot->body);
 
-		if (site && slot->use >= 0 && !exits_slots_forget_vanished(slots, i) &&
-		    !find_code(release, slot->id))
+		if (!site || slot->use < 0 || exits_slots_forget_vanished(slots, i) ||
+		    find_code(release, slot->id))
+			continue;
+		if (exits_slots_is_late(slot) && exits_slots_is_inside(slots, i))
+			exits_slots_give_up(slots, i); /* its ends have no probes any more */
+		else
 			site->calls_inside = true;
 	}
 }
@@ -146,7 +150,7 @@ static struct error *redirect(struct release *release, const struct session *ses
 		assert(!code || code->body.v); /* R5: a body of 0 means retired */
 		slot->body = code ? code->body.v : 0;
 		slot->exit = code ? code->exit.v : session->exits->window.v;
-		if (!code) {
+		if (!code && !exits_slots_is_late(slot)) {
 			slot->use = 0; /* taken until the tracepoint is back (R5) */
 			slot->length |= DT_RETURN_RETIRED;
 		}

@@ -33,8 +33,9 @@ static size_t slots_in_use(const struct exits_slots *slots)
 {
 	size_t count = 0;
 
+	/* calls with late stubs: nobody sees them return any more */
 	for (uint32_t i = 1; i < slots->count; i++)
-		count += slots->items[i].sp != 0;
+		count += slots->items[i].sp != 0 && !exits_slots_is_late(&slots->items[i]);
 	return count;
 }
 
@@ -92,6 +93,10 @@ static struct error *judge_all(struct exits_slots *slots, bool *ret_vanished)
 
 		if (!slot->sp)
 			continue;
+		if (exits_slots_is_late(slot) && exits_slots_is_inside(slots, i)) {
+			end_call(slot, slots->session->exits->inside);
+			continue;
+		}
 		_cleanup_error_ struct error *reading = mem_read(
 			slots->proc, taddr_of(exits_slots_place(slot)), &word, sizeof(word));
 		uint32_t top = reading ? 0 : exits_slots_stub(slots, word);
@@ -99,6 +104,8 @@ static struct error *judge_all(struct exits_slots *slots, bool *ret_vanished)
 			error = put_back(slots, exits_slots_place(slot), word);
 		if (slot->sp) {
 			end_call(slot, slots->session->exits->unwound);
+			if (exits_slots_is_late(slot))
+				continue;
 			slot->length |= DT_RETURN_VANISHED;
 			*ret_vanished = true;
 		}

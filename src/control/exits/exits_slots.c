@@ -68,6 +68,50 @@ uint64_t exits_slots_place(const struct dt_return_slot *slot)
 	return slot->sp & ~DT_RETURN_MARKS;
 }
 
+bool exits_slots_is_late(const struct dt_return_slot *slot)
+{
+	return slot->length == DT_RETURN_LATE;
+}
+
+bool exits_slots_is_inside(const struct exits_slots *slots, uint32_t index)
+{
+	const struct dt_return_slot *slot = &slots->items[index];
+	uint64_t word = 0;
+	_cleanup_error_ struct error *unreadable =
+		mem_read(slots->proc, taddr_of(exits_slots_place(slot)), &word, sizeof(word));
+
+	assert(exits_slots_is_late(slot)); /* R9 */
+	return !unreadable && word == slot->ra;
+}
+
+/* Ends the call; `counter` of its tracepoint gets one more. */
+static bool end_call(struct exits_slots *slots, uint32_t index, uint32_t *counter)
+{
+	struct dt_return_slot *slot = &slots->items[index];
+
+	if (!(slot->sp & DT_RETURN_INHERITED) && slot->id < DT_EVENTS_MAX)
+		__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+	slot->sp = 0;
+	slot->use = -1;
+	if (!exits_slots_is_late(slot))
+		slot->length |= DT_RETURN_VANISHED;
+	struct error *error = exits_slots_write(slots, index);
+	error_free(error);
+	return !error;
+}
+
+static struct dt_tally *tally_of(const struct exits_slots *slots, uint32_t index)
+{
+	uint32_t id = slots->items[index].id;
+
+	return &slots->session->agent->pool->tallies[id < DT_EVENTS_MAX ? id : 0];
+}
+
+void exits_slots_give_up(struct exits_slots *slots, uint32_t index)
+{
+	end_call(slots, index, &tally_of(slots, index)->missed);
+}
+
 /* (R2) Judges as retslot_is_gone in the agent does. */
 static bool is_gone(const struct exits_slots *slots, uint32_t index)
 {
@@ -77,6 +121,8 @@ static bool is_gone(const struct exits_slots *slots, uint32_t index)
 
 	if (unreadable)
 		return true;
+	if (exits_slots_is_late(&slots->items[index]) && word == slots->items[index].ra)
+		return false;
 	for (unsigned i = 0; i < TAIL_CALLS && word != index; i++) {
 		uint32_t other = exits_slots_stub(slots, word);
 
@@ -96,13 +142,5 @@ bool exits_slots_forget_vanished(struct exits_slots *slots, uint32_t index)
 	assert(index && index < slots->count);
 	if (!slot->sp || slot->sp & DT_RETURN_BUSY || !is_gone(slots, index))
 		return false;
-	if (!(slot->sp & DT_RETURN_INHERITED) && slot->id < DT_EVENTS_MAX)
-		__atomic_fetch_add(&slots->session->agent->pool->tallies[slot->id].unwound, 1,
-				   __ATOMIC_RELAXED);
-	slot->sp = 0;
-	slot->use = -1;
-	slot->length |= DT_RETURN_VANISHED;
-	struct error *error = exits_slots_write(slots, index);
-	error_free(error);
-	return !error;
+	return end_call(slots, index, &tally_of(slots, index)->unwound);
 }

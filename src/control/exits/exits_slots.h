@@ -32,6 +32,14 @@ uint32_t exits_slots_stub(const struct exits_slots *slots, uint64_t word);
 /* The address of the call's stack word. */
 uint64_t exits_slots_place(const struct dt_return_slot *slot);
 
+/* Is it the slot of a late stub (R9)? */
+bool exits_slots_is_late(const struct dt_return_slot *slot);
+/* Is the call of a late stub in use inside its function, which has its own return address? */
+bool exits_slots_is_inside(const struct exits_slots *slots, uint32_t index);
+/* Gives up the call of a late stub in use that is inside its function: its tracepoint is removed,
+ * and nobody will see it return. Counted as missed. */
+void exits_slots_give_up(struct exits_slots *slots, uint32_t index);
+
 /* Frees a slot in use whose call vanished (R2), and counts the call as unwound. False: the call is
  * inside. */
 bool exits_slots_forget_vanished(struct exits_slots *slots, uint32_t index);

@@ -135,6 +135,15 @@ static struct error *view_place(struct planner *planner, const struct place *pla
 	return NULL;
 }
 
+void planner_forbid_trap(struct probe *probe)
+{
+	for (size_t i = 0; i < tactic_count; i++) {
+		if (!strcmp(tactics[i].name, "trap"))
+			probe->spent |= 1u << i;
+	}
+	snprintf(probe->spent_why, sizeof(probe->spent_why), "not for ends of functions");
+}
+
 static bool is_spent(const struct tactic_view *view, size_t tactic)
 {
 	return view->probe && (view->probe->spent >> tactic & 1);
@@ -285,7 +294,8 @@ static struct error *plan_probe(struct planner *planner, struct probe *probe, bo
 	struct site *site = site_around(planner, probe->place.address);
 
 	probe->again = false;
-	probe->event.keep_red_zone = !is_function_start(planner, probe);
+	/* where a function is left, nothing below the stack pointer is in use any more */
+	probe->event.keep_red_zone = !probe->event.leaves && !is_function_start(planner, probe);
 	return site ? join_site(site, probe) : open_site(planner, probe, late);
 }
 

@@ -125,6 +125,8 @@ typedef struct error *(*planner_may_trap_fn)(void *context, const struct module 
 void planner_allow_traps(struct planner *planner, planner_may_trap_fn may_trap, void *context);
 /* SIGTRAP is guarded: from now on traps can be placed together with other sites of an exchange. */
 void planner_traps_ready(struct planner *planner);
+/* Never plans a trap for the probe. */
+void planner_forbid_trap(struct probe *probe);
 /* Is a site that isn't emitted yet a trap? */
 bool planner_has_new_traps(const struct planner *planner);
 /* Refuses the probes of traps that aren't emitted yet. */

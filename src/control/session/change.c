@@ -5,6 +5,7 @@
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
 #include "change.h"
+#include "control/exits/exits.h"
 #include "control/session/own_probes/semaphores.h"
 #include "control/session/own_probes/traps.h"
 #include "control/session/state/switches.h"
@@ -137,7 +138,8 @@ static void discard(struct session *session, struct site *site)
 		return;
 	}
 	place_unnote(session, site);
-	traps_forget(session, site);
+	if (session->agent) /* else nothing is noted yet */
+		traps_forget(session, site);
 	planner_free_site(site, session->code);
 }
 
@@ -167,12 +169,55 @@ static void release(struct session *session, struct probe *const *probes, size_t
 	assert(released); /* L5 */
 }
 
+static size_t count_leaves(const struct tracepoint_list *list)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < list->count; i++)
+		count += list->items[i]->leaves.count;
+	return count;
+}
+
+/* Takes the probes from the tracepoint; those with a site come to `probes`, or are released. */
+static void take_leaves(struct session *session, struct tracepoint *tracepoint,
+			struct probe **probes, size_t *count, struct site_list *gone)
+{
+	/* exits_late_add has made room */
+	assert(tracepoint->left.room >= tracepoint->left.count + tracepoint->leaves.count);
+	exits_late_switch(session, tracepoint, false);
+	for (size_t i = 0; i < tracepoint->leaves.count; i++) {
+		struct probe *probe = tracepoint->leaves.items[i];
+
+		if (probe->site && probes)
+			probes[(*count)++] = probe;
+		else if (probe->site) /* one by one, then */
+			release(session, &probe, 1, gone);
+		tracepoint->left.items[tracepoint->left.count++] = probe;
+	}
+	tracepoint->leaves.count = 0;
+}
+
+void change_release_leaves(struct session *session, const struct tracepoint_list *list,
+			   struct site_list *gone)
+{
+	size_t room = count_leaves(list), count = 0;
+	_cleanup_free_ struct probe **probes = room ? calloc(room, sizeof(*probes)) : NULL;
+
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->items[i]->leaves.count)
+			take_leaves(session, list->items[i], probes, &count, gone);
+	}
+	if (count)
+		release(session, probes, count, gone);
+}
+
 struct error *change_release(struct session *session, const struct tracepoint_list *list)
 {
 	struct site_list *gone = garbage_room(session);
 	_cleanup_free_ struct probe **probes = calloc(list->count + 1, sizeof(*probes));
 	size_t count = 0;
 
+	change_release_leaves(session, list, gone);
 	for (size_t i = 0; i < list->count; i++) {
 		struct tracepoint *tracepoint = list->items[i];
 

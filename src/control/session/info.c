@@ -191,6 +191,8 @@ static void describe_request(const struct tracepoint *tracepoint, struct tracepo
 	info->context_count = tracepoint->contexts.count;
 	if (tracepoint->exit_refusal)
 		info->exit_refusal = error_text(tracepoint->exit_refusal);
+	if (tracepoint->late_refusal)
+		info->late_refusal = error_text(tracepoint->late_refusal);
 }
 
 static const char *how_placed(const struct tracepoint *tracepoint)
@@ -235,6 +237,11 @@ uint64_t session_foreign_calls(const struct session *session, char **ret_runtime
 		return 0;
 	*ret_runtimes = exits_runtimes(session);
 	return session->agent->pool->foreign;
+}
+
+uint64_t session_jumped_calls(const struct session *session)
+{
+	return session->agent && session->exits->returns.v ? session->agent->pool->jumped : 0;
 }
 
 struct tracepoint_info session_tracepoint(const struct session *session, size_t index)

@@ -130,6 +130,78 @@ static struct error *decide(struct session *session, const struct tracepoint_lis
 	return error ? error : check_refusals(list);
 }
 
+/* ---- ends of functions (R9) ----------------------------------------------------------------- */
+
+/* Takes back the probes of tracepoints that don't have all of them. */
+static void drop_incomplete(struct session *session, const struct tracepoint_list *list,
+			    bool (*is_complete)(const struct tracepoint *tracepoint))
+{
+	struct site_list *gone = garbage_room(session);
+	struct tracepoint_list incomplete = { 0 };
+
+	for (size_t i = 0; i < list->count; i++) {
+		struct tracepoint *tracepoint = list->items[i];
+
+		if (!tracepoint->leaves.count || is_complete(tracepoint))
+			continue;
+		exits_late_refuse(tracepoint);
+		if (!vec_push(&incomplete, tracepoint)) /* one by one, then */
+			change_release_leaves(
+				session, &(struct tracepoint_list){ &tracepoint, 1, 1 }, gone);
+	}
+	change_release_leaves(session, &incomplete, gone);
+	vec_free(&incomplete);
+	change_discard(session, gone);
+}
+
+/* Decides on probes at the ends of functions, once the list's own probes have their sites. */
+static struct error *decide_late(struct session *session, const struct tracepoint_list *list)
+{
+	VEC(struct probe *) probes = { 0 };
+	struct error *error = exits_late_add(session, list);
+
+	for (size_t i = 0; i < list->count && !error; i++) {
+		const struct tracepoint *tracepoint = list->items[i];
+
+		for (size_t j = 0; j < tracepoint->leaves.count && !error; j++) {
+			struct probe *probe = tracepoint->leaves.items[j];
+
+			if (!probe->site && !vec_push(&probes, probe))
+				error = error_new(ERROR_FAILED, "out of memory");
+		}
+	}
+	if (!error && probes.count)
+		error = planner_decide(session->planner, probes.items, probes.count);
+	vec_free(&probes);
+	if (!error)
+		drop_incomplete(session, list, exits_late_has_sites);
+	return error;
+}
+
+/* The events of the ends have the id of the entry, which is known by now. */
+static void number_late(const struct tracepoint_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		struct tracepoint *tracepoint = list->items[i];
+
+		for (size_t j = 0; j < tracepoint->leaves.count; j++)
+			tracepoint->leaves.items[j]->event.id = tracepoint->probe.event.id;
+	}
+}
+
+/* All sites are placed that can be. */
+static struct error *begin_late(struct session *session, const struct tracepoint_list *list,
+				struct stop *held)
+{
+	drop_incomplete(session, list, exits_late_is_placed);
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->items[i]->leaves.count)
+			exits_late_switch(session, list->items[i], true);
+	}
+	/* What was placed of incomplete ones; while threads are held, the next change does it. */
+	return held ? NULL : garbage_take_out(session);
+}
+
 /* ---- code ----------------------------------------------------------------------------------- */
 
 /* Writes sizes of events, and the facts that the next controller needs about this trace. */
@@ -424,7 +496,11 @@ static struct error *prepare(struct session *session, const struct tracepoint_li
 	if (!error)
 		error = exits_check(session, list);
 	if (!error)
+		error = decide_late(session, list);
+	if (!error)
 		error = types_assign(session, list);
+	if (!error)
+		number_late(list);
 	if (!error && session->parent)
 		error = follow_join_trace(session);
 	if (!error)
@@ -522,6 +598,8 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 		error = interrupt_check();
 	if (!error)
 		error = patch_new(session, list, held);
+	if (!error)
+		error = begin_late(session, list, held);
 	if (!error)
 		error = call_tracer_enable(session, list, held);
 	info_placed(list);

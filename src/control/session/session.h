@@ -167,6 +167,8 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 /* Calls counted as missed because their callers can't return through a stub (R6). *ret_runtimes:
  * the language runtimes that are the reason, "OCaml in PROGRAM"; NULL: none. The caller frees. */
 uint64_t session_foreign_calls(const struct session *session, char **ret_runtimes);
+/* Calls counted as missed because they ended in a jump to another function (R9). */
+uint64_t session_jumped_calls(const struct session *session);
 struct error *session_find(const struct session *session, const char *name, size_t *ret_index);
 
 #endif

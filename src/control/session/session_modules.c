@@ -111,6 +111,7 @@ static struct error *let_wait(struct session *session, struct tracepoint *tracep
 	if (error)
 		return error;
 	semaphores_forget(session, tracepoint);
+	change_release_leaves(session, &(struct tracepoint_list){ &tracepoint, 1, 1 }, sites);
 	if (tracepoint->probe.site && !release(session, &tracepoint->probe, sites))
 		error = error_new(ERROR_FAILED, "out of memory");
 	tracepoint->probe.place.module = NULL;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
+#include "control/exits/exits.h"
 #include "control/base/interrupt.h"
 #include "session.h"
 #include "tracepoints.h"
@@ -202,6 +203,7 @@ void tracepoints_free_one(struct session *session, struct tracepoint *tracepoint
 	vec_free(&tracepoint->contexts);
 	error_free(tracepoint->probe.refusal);
 	error_free(tracepoint->exit_refusal);
+	exits_late_free(tracepoint);
 	error_free(tracepoint->still_waits);
 	values_free(&tracepoint->values);
 	tracers_free_use(session, tracepoint);

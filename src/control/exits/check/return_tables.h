@@ -13,6 +13,8 @@
 
 struct return_tables {
 	const char *runtime; /* "OCaml", "a language runtime"...; NULL: none */
+	/* the file has a compiler, whose code calls the file's functions */
+	bool makes_code;
 	struct ranges code; /* sorted: no call from here gets a stub. Addresses of the file */
 };
 

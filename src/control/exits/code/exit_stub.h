@@ -2,7 +2,7 @@
  * exit_stub.h - code for function exits: the part of an entry trampoline that takes a return stub,
  * the stubs, the code that records an exit, and the unwind table of all of them.
  *
- * The protocol is R1 to R8 of returns.h. Pure: writes the buffers it is given.
+ * The protocol is R1 to R9 of returns.h. Pure: writes the buffers it is given.
  */
 #ifndef DYNTRACE_EXIT_STUB_H
 #define DYNTRACE_EXIT_STUB_H
@@ -34,7 +34,7 @@
 /* ---- parts of an entry trampoline (trampoline.c) --------------------------------------------- */
 
 /* The most bytes that these add to a trampoline. */
-#define EXIT_ENTRY_ROOM 496
+#define EXIT_ENTRY_ROOM 640
 #define EXIT_FIELD_ROOM 40
 size_t exit_room(const struct tramp_event *event);
 
@@ -42,6 +42,7 @@ size_t exit_room(const struct tramp_event *event);
 struct exit_labels {
 	struct label miss, busy, taken, out;
 	size_t site_field; /* where the distance to the site goes */
+	size_t again_field; /* likewise; 0: none */
 };
 
 /* Around record_emit_save and record_emit_restore: rsi, and a word for the clock. */
@@ -58,7 +59,18 @@ void exit_emit_table(struct emitter *e);
 void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
 		    struct exit_labels *l);
 /* Out of line: the hint was wrong. */
-void exit_emit_miss(struct emitter *e, const struct tramp_env *env, struct exit_labels *l);
+void exit_emit_miss(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
+		    struct exit_labels *l);
+/* Before the filter of an entry that may have late stubs: the call before it with the same place is
+ * over, whether this one is recorded or not (R9). */
+void exit_emit_again(struct emitter *e, const struct tramp_env *env,
+		     const struct tramp_event *event, struct exit_labels *l);
+/* At an end of a function, after record_emit_save: puts the call's late stub in the place of the
+ * return address (R9). */
+void exit_emit_leave(struct emitter *e, const struct tramp_env *env, struct exit_labels *l);
+/* Data: its struct dt_return_site. */
+void exit_emit_leave_site(struct emitter *e, const struct tramp_event *event,
+			  const struct exit_labels *l);
 /* Data: the trampoline's struct dt_return_site. True: the exit has code of its own, which begins
  * here (event->exit_code); the caller emits it. */
 bool exit_emit_site(struct emitter *e, const struct tramp_env *env, struct tramp_event *event,

@@ -70,6 +70,9 @@ struct tracepoint_info {
 	/* With exits: */
 	bool has_exit;
 	const char *exit_refusal; /* why the exit isn't traced as asked; NULL: it is */
+	/* why calls by a runtime that finds frames by return address have no exit; NULL: they have,
+	 * or there is no such runtime */
+	const char *late_refusal;
 	uint64_t exits, exits_lost;
 	uint64_t unwound; /* calls that ended without returning */
 	uint64_t missed; /* calls that got no return stub, and may have returned */

@@ -35,6 +35,10 @@ struct tracepoint {
 	bool raised; /* its marker's semaphore is raised */
 	VEC(char *) contexts; /* TYPEs: of the request, and added later */
 	struct error *exit_refusal; /* why its exit isn't recorded as asked */
+	/* Probes at the ends of its function (R9); complete, or none. */
+	VEC(struct probe *) leaves;
+	VEC(struct probe *) left; /* likewise: released, but an exchanged site may know them */
+	struct error *late_refusal; /* why it has none, although calls come from a runtime (R6) */
 	struct error *still_waits; /* why it does, although its module is loaded */
 	bool has_counter;
 	uint32_t counter; /* of dt_pool.counters */

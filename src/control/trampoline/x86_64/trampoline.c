@@ -202,12 +202,16 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 	if (event->exit)
 		exit_emit_save(e);
 	record_emit_save(e, event->keep_red_zone);
+	if (event->exit)
+		exit_emit_again(e, env, event, &l->exit);
 	if (event->filter)
 		filter_emit(e, event->filter, saved_size(event), false, &l->record.out);
 	filter_emit_limits(e, env, &event->limits, &l->record.out);
 	watch_emit(e, env, event);
 	if (event->finds)
 		find_emit(e, env, event->keep_red_zone);
+	if (event->leaves)
+		exit_emit_leave(e, env, &l->exit);
 	if (!tramp_is_recorded(event))
 		emit_unrecorded(e, env, event, l);
 	else if (event->program)
@@ -257,7 +261,7 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env,
 	/* without a slot the slow path finds one: for the event, or for the stub */
 	slot_emit_far(e, env, &l->near, has_fast_path(event) ? &l->record.slow : &l->exit.miss);
 	emit_note(e, "no return stub is free: the agent finds one");
-	exit_emit_miss(e, env, &l->exit);
+	exit_emit_miss(e, env, event, &l->exit);
 }
 
 /* Writes the code that the tracepoint's return stubs jump to. */
@@ -291,6 +295,8 @@ static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp
 		emit_u64(e, event->is_off ? event->off.v : event->on.v);
 		if (event->exit && exit_emit_site(e, env, event, &labels[i].exit))
 			emit_exit(e, env, event);
+		if (event->leaves)
+			exit_emit_leave_site(e, event, &labels[i].exit);
 		if (event->foreign.function.v)
 			foreign_emit_data(e, event, saved_size(event), &labels[i].foreign);
 		else if (event->program)

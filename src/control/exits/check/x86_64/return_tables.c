@@ -39,6 +39,13 @@ static const struct {
 	{ "LLVM stack maps", NULL, ".llvm_stackmaps", ALL },
 };
 
+/* Names of compilers that make code at run time. */
+static const char *const compilers[] = {
+	"luaJIT_setmode", /* LuaJIT */
+	"JNI_CreateJavaVM", /* HotSpot, OpenJ9 */
+	"mono_jit_init", /* Mono */
+};
+
 struct search {
 	const struct symtab *symtab;
 	struct ranges *code; /* the result */
@@ -147,6 +154,15 @@ static const char *find_by_name(struct search *search)
 		return runtimes[i].runtime;
 	}
 	return found ? "a language runtime" : NULL;
+}
+
+static bool makes_code(const struct symtab *symtab)
+{
+	for (size_t i = 0; i < sizeof(compilers) / sizeof(compilers[0]); i++) {
+		if (symtab_find(symtab, compilers[i]))
+			return true;
+	}
+	return false;
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
@@ -294,6 +310,7 @@ struct error *return_tables_find(const struct symtab *symtab, struct return_tabl
 
 	find_by_data(&search);
 	tables.runtime = find_by_name(&search);
+	tables.makes_code = makes_code(symtab);
 	vec_free(&search.named);
 	vec_free(&search.functions);
 	if (search.failed) {

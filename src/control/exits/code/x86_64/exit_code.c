@@ -135,14 +135,15 @@ static void emit_exit_event(struct emitter *e, const struct tramp_env *env,
 
 void exit_emit_give_back(struct emitter *e, const struct tramp_env *env)
 {
-	emit_store_imm(e, mem_at(RSI, STUB(sp)), 0);
-	emit_dec_mem16(e, mem_at(RSI, STUB(use)));
 	emit_load32(e, RDX, mem_at(RSI, STUB(hint)));
 	emit_mov_imm(e, RAX, env->returns.v);
 	emit_add(e, RDX, RAX);
 	emit_load32(e, RAX, mem_at(RSP, EXIT_RA));
 	emit_store32(e, mem_at(RDX, 0), RAX);
+	/* before another thread may take the slot, if it is a late one (R9) */
 	emit_load(e, RAX, mem_at(RSI, STUB(ra)));
+	emit_store_imm(e, mem_at(RSI, STUB(sp)), 0);
+	emit_dec_mem16(e, mem_at(RSI, STUB(use)));
 	emit_store(e, mem_at(RSP, EXIT_RA), RAX);
 }
 

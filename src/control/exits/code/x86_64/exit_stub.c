@@ -151,9 +151,27 @@ void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct
 	emit_bind(e, &l->out);
 }
 
-void exit_emit_miss(struct emitter *e, const struct tramp_env *env, struct exit_labels *l)
+/* rcx = the slot of a late stub, which isn't put on the stack yet (R9). In use from the end on. */
+static void emit_late(struct emitter *e, const struct tramp_event *event, struct label *late,
+		      struct label *out)
 {
-	struct label none = { 0 };
+	emit_bind(e, late);
+	emit_load(e, RAX, mem_at(RSP, ENTRY_CLOCK));
+	emit_store(e, mem_at(RCX, STUB(start)), RAX);
+	if (event->at_exit && event->at_exit->kept_count)
+		emit_keep(e, event->at_exit);
+	if (is_timed(event))
+		emit_keep_times(e);
+	emit_load(e, RAX, mem_at(RCX, STUB(sp)));
+	emit_xor_imm(e, RAX, (int32_t)DT_RETURN_BUSY);
+	emit_store(e, mem_at(RCX, STUB(sp)), RAX);
+	emit_jmp(e, out);
+}
+
+void exit_emit_miss(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
+		    struct exit_labels *l)
+{
+	struct label none = { 0 }, late = { 0 };
 
 	emit_bind(e, &l->busy);
 	emit_dec_mem16(e, mem_at(RCX, STUB(use)));
@@ -164,6 +182,10 @@ void exit_emit_miss(struct emitter *e, const struct tramp_env *env, struct exit_
 	emit_mov_imm(e, RBX, env->control.v);
 	emit_call_mem(e, mem_at(RBX, (int32_t)offsetof(struct dt_control, slow)));
 	emit_jrcxz(e, &none);
+	if (event->may_be_late) {
+		emit_cmp_mem32_imm(e, mem_at(RCX, STUB(length)), (int32_t)DT_RETURN_LATE);
+		emit_jcc(e, CC_E, &late);
+	}
 	emit_mov_imm(e, RBX, env->returns.v);
 	emit_mov32(e, RAX, RCX);
 	emit_add_imm32(e, RAX, -(int32_t)(uint32_t)(env->returns.v + RETURNS(slots)));
@@ -175,19 +197,82 @@ void exit_emit_miss(struct emitter *e, const struct tramp_env *env, struct exit_
 	emit_jmp(e, &l->taken);
 	emit_bind(e, &none);
 	emit_jmp(e, &l->out);
+	if (event->may_be_late)
+		emit_late(e, event, &late, &l->out);
+}
+
+/* Data: a struct dt_return_site, and the distance to it, which ends at `field`. */
+static void emit_site(struct emitter *e, const struct dt_return_site *site, size_t field)
+{
+	int32_t distance = (int32_t)(e->size - field);
+
+	if (!emit_failed(e))
+		memcpy(e->bytes + field - sizeof(distance), &distance, sizeof(distance));
+	emit_bytes(e, site, sizeof(*site));
+}
+
+/* Asks the agent about the call whose return address is at rsp + `place`; rcx is its answer. rax,
+ * rdx, rbx are lost. *ret_field is for emit_site. */
+static void emit_ask(struct emitter *e, const struct tramp_env *env, int32_t place,
+		     size_t *ret_field)
+{
+	emit_lea(e, RAX, mem_at(RSP, place));
+	emit_lea(e, RDX, mem_rip(taddr_add(emit_pc(e), 7)));
+	*ret_field = e->size;
+	emit_mov_imm(e, RBX, env->control.v);
+	emit_call_mem(e, mem_at(RBX, (int32_t)offsetof(struct dt_control, slow)));
+}
+
+void exit_emit_again(struct emitter *e, const struct tramp_env *env,
+		     const struct tramp_event *event, struct exit_labels *l)
+{
+	const struct tramp_limits *limits = &event->limits;
+
+	if (event->may_be_late && (event->filter || event->program || limits->every ||
+				   limits->first || limits->rate))
+		emit_ask(e, env, ENTRY_RA, &l->again_field);
+}
+
+/* The stack: record_code.h. A call with a stub returns by itself. */
+void exit_emit_leave(struct emitter *e, const struct tramp_env *env, struct exit_labels *l)
+{
+	emit_note(e, "a return stub is there already?");
+	emit_load(e, RAX, mem_at(RSP, RECORD_SAVED_SIZE));
+	emit_mov_imm(e, RCX, env->stubs.v);
+	emit_alu(e, ALU_SUB, RAX, RCX);
+	emit_shr_imm(e, RAX, DT_STUB_SHIFT);
+	emit_add_imm(e, RAX, -(int32_t)DT_STUBS_MAX);
+	emit_jcc(e, CC_S, &l->out);
+	emit_note(e, "else the agent knows whether the call has one");
+	emit_ask(e, env, RECORD_SAVED_SIZE, &l->site_field);
+	emit_jrcxz(e, &l->out);
+	emit_store(e, mem_at(RSP, RECORD_SAVED_SIZE), RCX);
+	emit_bind(e, &l->out);
+}
+
+void exit_emit_leave_site(struct emitter *e, const struct tramp_event *event,
+			  const struct exit_labels *l)
+{
+	struct dt_return_site site = { .id = event->id, .flags = event->leaves };
+
+	emit_site(e, &site, l->site_field);
 }
 
 bool exit_emit_site(struct emitter *e, const struct tramp_env *env, struct tramp_event *event,
 		    const struct exit_labels *l)
 {
-	struct dt_return_site site = { .body = event->off.v, .exit = env->exit.v, .id = event->id,
-				       .flags = is_timed(event) ? DT_TIMED : 0 };
-	size_t at = e->size;
-	int32_t distance = (int32_t)(e->size - l->site_field);
+	struct dt_return_site site = { .body = event->off.v,
+				       .exit = env->exit.v,
+				       .id = event->id,
+				       .flags = (is_timed(event) ? DT_TIMED : 0) |
+						(event->is_late ? DT_SITE_LATE : 0) };
+	struct dt_return_site again = { .id = event->id, .flags = DT_SITE_AGAIN };
 
-	if (!emit_failed(e))
-		memcpy(e->bytes + l->site_field - sizeof(distance), &distance, sizeof(distance));
-	emit_bytes(e, &site, sizeof(site));
+	if (l->again_field)
+		emit_site(e, &again, l->again_field);
+	size_t at = e->size;
+	event->return_site = (uint32_t)at;
+	emit_site(e, &site, l->site_field);
 	event->exit_code = env->exit;
 	if (!event->at_exit && tramp_is_recorded(event))
 		return false;
