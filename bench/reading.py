@@ -1,6 +1,6 @@
 """
-Reading a trace: CPU seconds and memory of report and view for 10 M events of two threads, beside babeltrace2 and, where it is
-installed, uftrace report over as many calls.
+Reading a trace: CPU seconds and memory of report, view and export for 10 M events of two threads, beside babeltrace2, and
+uftrace report over as many calls of the same program.
 """
 
 import os
@@ -12,7 +12,8 @@ LOOPS = 280_000  # of tests/programs/calls, per thread: 10.08 M events
 QUICK_LOOPS = 28_000
 THREADS = 2
 FUNCTIONS = ("leaf", "mid", "rec", "top_")
-GOALS = {"report": 0.5, "view": 3.0}  # seconds per 10 M events
+GOALS = {"report": 0.5, "view": 3.0, "export --perfetto": 2.0}  # seconds per 10 M events
+BYTES_GOAL = 45  # of Perfetto's format, per call with two arguments
 MEMORY_GOAL = 16 << 10  # KiB
 
 
@@ -41,6 +42,33 @@ def record(bench, trace, loops):
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+def record_uftrace(bench, data, loops):
+    """The same calls, by gcc's -pg, which is how uftrace records fastest; gives its report, or None if it isn't here."""
+    if not shutil.which("uftrace"):
+        return None
+    program = bench.path("calls-pg")
+    source = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "programs", "calls.c")
+    subprocess.run(["gcc", "-O2", "-pg", "-o", program, source, "-lpthread"], check=True)
+    subprocess.run(["uftrace", "record", "--no-libcall", "--no-event", f"--data={data}", program, str(loops), str(THREADS)],
+                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return ["uftrace", "report", "--no-pager", f"--data={data}"]
+
+
+def bytes_per_call(bench, loops):
+    """Of an export of calls with two arguments and a result."""
+    trace, exported = bench.path("two"), bench.path("two.perfetto")
+    program = os.path.join(bench.build, "dyntrace")
+    subprocess.run([program, "trace", "-q", "-e", "-o", trace, "--mode", "block", "--function", "leaf", "--",
+                    os.path.join(bench.build, "tests", "programs", "calls"), str(loops), "1"],
+                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run([program, "export", trace, "--perfetto", exported], check=True)
+    calls = loops * 3 + (loops // 4) * 6  # leaf: three of mid's, and rec's
+    size = os.path.getsize(exported) / calls
+    shutil.rmtree(trace)
+    os.remove(exported)
+    return size
+
+
 def run(bench, args):
     """Prints the table; gives the figures, and whether the goals were met."""
     loops = QUICK_LOOPS if args.quick else LOOPS
@@ -52,6 +80,10 @@ def run(bench, args):
              "view --json": [program, "view", "--json", trace],
              "export --perfetto": [program, "export", trace, "--perfetto", os.devnull],
              "babeltrace2 (dummy)": ["babeltrace2", trace, "-o", "dummy"]}
+    data = bench.path("uftrace-data")
+    peer = record_uftrace(bench, data, loops)
+    if peer:
+        cases["uftrace report"] = peer
     figures, good, scale = {}, True, LOOPS / loops
     print(f"{'reading 10 M events':24}{'CPU s':>8}{'MiB':>8}")
     for name, command in cases.items():
@@ -66,5 +98,12 @@ def run(bench, args):
         missed = seconds * scale > GOALS.get(name, float("inf")) or (name == "report" and memory > MEMORY_GOAL)
         good = good and not missed
         print(f"{name:24}{seconds * scale:8.2f}{memory / 1024:8.1f}{'  missed' if missed else ''}")
-    shutil.rmtree(trace)
+    size = bytes_per_call(bench, QUICK_LOOPS)
+    figures["perfetto"] = {"bytes per call": size}
+    good = good and size <= BYTES_GOAL
+    print(f"{'perfetto, bytes per call':24}{size:8.1f}{'  missed' if size > BYTES_GOAL else ''}")
+    if not peer:
+        print("uftrace: not installed")
+    for path in (trace, data):
+        shutil.rmtree(path, ignore_errors=True)
     return {"reading": figures}, good

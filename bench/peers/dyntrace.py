@@ -18,7 +18,7 @@ def read_summary(text):
 
 def read_hits(text, name):
     """(hits, lost) of one tracepoint, from its line in the summary."""
-    found = re.search(rf"^{name}\S* +(\d+) +(\d+)\b", text, re.MULTILINE)
+    found = re.search(rf"^ *(\d+) +(\d+)\b.*  {name}\S*$", text, re.MULTILINE)
     if not found:
         raise RuntimeError(f"dyntrace's summary has no line of {name}: {text.strip() or 'nothing'}")
     return int(found[1]), int(found[2])
@@ -40,7 +40,7 @@ class Dyntrace(Case):
     def start(self):
         super().start()
         self.tracer = subprocess.Popen(
-            [os.path.join(self.bench.build, "dyntrace"), "trace", "-p", str(self.workload.pid),
+            [os.path.join(self.bench.build, "dyntrace"), "trace", "--wide", "-p", str(self.workload.pid),
              *self.what, "--buffer-size", self.buffer_size, *self.output()],
             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.workload.wait_patched(self.kind, self.tracer)

@@ -85,6 +85,11 @@ void cli_print_error(const char *format, ...)
 	print_safe(stderr, &text);
 }
 
+void cli_print_error_text(const struct strbuf *text)
+{
+	print_safe(stderr, text);
+}
+
 static void print_note(const char *text)
 {
 	_cleanup_(strbuf_free) struct strbuf line = { 0 };

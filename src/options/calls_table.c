@@ -87,7 +87,7 @@ void calls_table_sort(struct calls_row *rows, size_t count, enum calls_sort sort
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
-enum shape { COUNT, FATE, VALUE, SELF, RATE };
+enum shape { COUNT, NUMBER, FATE, VALUE, SELF, RATE };
 enum { WIDE = 1, EXITS = 2, PLAIN = 4 /* only without values, or wide */, DATA = 8 };
 
 static const struct column {
@@ -98,9 +98,9 @@ static const struct column {
 	size_t offset;
 } columns[] = {
 #define AT(member) offsetof(struct calls_row, member)
-	{ "hits", FATE, WIDE | EXITS, 0, AT(hits) },
-	{ "lost", FATE, WIDE, CALLS_HAS_LOST, AT(lost) },
 	{ "calls", COUNT, 0, 0, AT(calls) },
+	{ "hits", NUMBER, WIDE | EXITS, 0, AT(hits) },
+	{ "lost", NUMBER, WIDE, CALLS_HAS_LOST, AT(lost) },
 	{ "hits/s", RATE, PLAIN, CALLS_HAS_RATE, AT(rate) },
 	{ "total", VALUE, EXITS, 0, AT(total) },
 	{ "self", SELF, EXITS, CALLS_HAS_SELF, AT(self) },
@@ -153,9 +153,10 @@ static void make_cell(const struct calls_table *table, const struct calls_row *r
 
 	if (column->shape == RATE)
 		snprintf(cell, CELL, "%.0f", row->rate);
-	else if (column->shape == COUNT || column->shape == FATE)
+	else if (column->shape == COUNT || column->shape == NUMBER ||
+		 (column->shape == FATE && row->has_fates))
 		snprintf(cell, CELL, "%" PRIu64, number);
-	else if (!is_known)
+	else if (!is_known || column->shape == FATE)
 		snprintf(cell, CELL, "-");
 	else if (table->is_time)
 		time_text(number, cell);
@@ -277,6 +278,8 @@ void calls_table_text(const struct calls_table *table, struct strbuf *text)
 		if (table->has_histograms && row->values)
 			calls_histogram(row->values, table->is_time, table->is_linear, text);
 	}
+	if (!table->count)
+		text_add(text, "(no calls)\n");
 	if (table->left)
 		quote_format(text, "(and %" PRIu64 " more: --all-rows)\n", table->left);
 }

@@ -32,6 +32,7 @@ struct calls_row {
 	const struct calls_name *names; /* one per title */
 	bool has_values; /* its calls' ends are seen: `calls` counts, not `hits` */
 	bool has_self;
+	bool has_fates; /* its exits are recorded */
 	uint64_t hits, lost, calls;
 	int64_t total, self, mean, p50, p90, p99, max; /* ns, or what else the values are */
 	uint64_t unwound, inside, missed, cut, partial;

@@ -9,6 +9,7 @@
 #ifndef DYNTRACE_COMMANDS_H
 #define DYNTRACE_COMMANDS_H
 
+#include "control/base/strbuf.h"
 #include "options.h"
 
 struct command {
@@ -71,6 +72,8 @@ __attribute__((format(printf, 1, 2))) void cli_note(const char *format, ...);
 /* printf on stdout, and on stderr. Nothing else in src/cli prints. */
 __attribute__((format(printf, 1, 2))) void cli_print(const char *format, ...);
 __attribute__((format(printf, 1, 2))) void cli_print_error(const char *format, ...);
+/* The same for text that was made, and escaped, by the functions of table_text.h. */
+void cli_print_error_text(const struct strbuf *text);
 
 /* Parses the words after the command's name, runs the command and returns the exit status. */
 int cli_run(const struct command *command, int argc, char **argv);

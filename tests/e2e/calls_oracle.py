@@ -3,12 +3,24 @@ import collections
 
 import bt2
 
+def plain(field):
+    """A field as Python has it: numbers, text, lists; names of fields without the underscore that TSDL adds."""
+    if isinstance(field, bt2._StructureFieldConst):
+        return {name: plain(value) for name, value in field.items()}
+    if isinstance(field, bt2._ArrayFieldConst):
+        return [plain(value) for value in field]
+    if isinstance(field, bt2._StringFieldConst):
+        return str(field)[:len(field)]  # babeltrace2 2.0.4 shows the text before in place of an empty one
+    return float(field) if isinstance(field, bt2._RealFieldConst) else int(field)
+
+
 class Packet:
     def __init__(self, message, lost):
         context = message.packet.context_field
         self.who = (int(context["pid"]), int(context["tid"]))
         self.begin = message.default_clock_snapshot.value
         self.lost, self.events = lost, []
+        self.process = str(context["procname"]) if "procname" in context else ""
 
 
 def packets_of(path):
@@ -30,7 +42,8 @@ def packets_of(path):
             duration = message.event.payload_field.get("duration") if message.event.payload_field is not None else None
             clock = message.default_clock_snapshot
             current[stream.trace.uuid, stream.id].events.append(
-                (message.event.name, clock.value, None if duration is None else int(duration), clock.clock_class.frequency))
+                (message.event.name, clock.value, None if duration is None else int(duration), clock.clock_class.frequency,
+                 {} if message.event.payload_field is None else plain(message.event.payload_field)))
     return sorted((packet for packet in packets if packet.events or packet.lost),
                   key=lambda packet: (packet.who, packet.begin)), names
 
@@ -44,6 +57,7 @@ class Calls:
         self.edges = collections.defaultdict(collections.Counter)
         self.paths = collections.defaultdict(collections.Counter)
         self.lost = self.events = 0
+        self.calls, self.hits = [], []  # every call that ended, and every entry or bare event
         packets, names = packets_of(path)
         self.with_exit = {name[:-5] for name in names if name.endswith("_exit")}
         threads = collections.OrderedDict()
@@ -63,20 +77,22 @@ class Calls:
                     self.numbers[call["name"]]["cut"] += 1
                     cut_open[call["name"]] += 1
                 stack, cut_before = [], packet.begin
-            for name, cycles, duration, frequency in packet.events:
+            for name, cycles, duration, frequency, fields in packet.events:
                 self.events += 1
+                event = {"at": self.events, "fields": fields, "who": packet.who, "process": packet.process}
                 if name.endswith("_exit") and duration is not None:
-                    self.exit(stack, name[:-5], cycles, duration, frequency, cut_before, cut_open)
-                elif name.endswith("_entry"):
-                    self.numbers[name[:-6]]["hits"] += 1
-                    if name[:-6] in self.with_exit:
-                        stack.append({"name": name[:-6], "children": 0, "same": 0})
-                else:
-                    self.numbers[name]["hits"] += 1
+                    self.exit(stack, name[:-5], cycles, duration, frequency, cut_before, cut_open, event)
+                    continue
+                function = name[:-6] if name.endswith("_entry") else name
+                self.numbers[function]["hits"] += 1
+                self.hits.append({"function": function, "entry": event, "exit": None,
+                                  "caller": stack[-1]["name"] if stack else None})
+                if name.endswith("_entry") and function in self.with_exit:
+                    stack.append({"name": function, "children": 0, "same": 0, "event": event})
         for call in stack:
             self.numbers[call["name"]]["inside"] += 1
 
-    def exit(self, stack, name, cycles, duration, frequency, cut_before, cut_open):
+    def exit(self, stack, name, cycles, duration, frequency, cut_before, cut_open, event):
         numbers = self.numbers[name]
         if not any(call["name"] == name for call in stack):
             if cut_before is not None and cycles - duration * frequency / 1e9 < cut_before:
@@ -97,6 +113,8 @@ class Calls:
                         outer["same"] += gone["same"]
                         break
             call = stack.pop()
+        self.calls.append({"function": name, "entry": call and call["event"], "exit": event, "duration": duration,
+                           "self": call and max(0, duration - call["children"]), "caller": stack[-1]["name"] if stack else None})
         numbers["calls"] += 1
         numbers["max"] = max(numbers["max"], duration)
         self.durations[name].append(duration)

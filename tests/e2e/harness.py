@@ -119,6 +119,32 @@ def counts(output):
     return [tuple(map(int, line.split())) for line in output.splitlines()]
 
 
+def wide(words):
+    """The words of a command; `trace` gets --wide, so that its summary has all numbers."""
+    return [words[0], "--wide", *words[1:]] if words and words[0] == "trace" else words
+
+
+def summary_rows(stderr):
+    """The table of `trace`, or of `report`: {function: {column: text}}, in the table's order. Columns are right-aligned."""
+    rows, ends, begin = {}, None, None
+    for line in stderr.splitlines():
+        if re.fullmatch(r" *(calls|hits)( .*)?  function", line):
+            begin = line.rindex("function")
+            ends = [(found[0], found.end()) for found in re.finditer(r"\S+", line[:begin])]
+        elif ends:
+            cells = [line[start:end].strip() for start, end in zip([0, *(end for _, end in ends)], (end for _, end in ends))]
+            if not cells[0].isdigit() or line[ends[-1][1]:begin] != "  ":
+                break
+            rows[line[begin:]] = dict(zip((title for title, _ in ends), cells))
+    return rows
+
+
+def hits(stderr, name=None):
+    """{function: hits}, or the hits of one; a function without any has no row."""
+    found = {function: int(row.get("hits", row.get("calls"))) for function, row in summary_rows(stderr).items()}
+    return found if name is None else found.get(name, 0)
+
+
 class Redis:
     """A redis server of the test's own: a socket in its scratch directory, nothing on disk, no port."""
 
@@ -333,7 +359,7 @@ class Dyntrace:
 
     def __call__(self, *words, status=0, seconds=50, **options):
         """Runs dyntrace to its end and checks its exit status (None: any). Gives the result of subprocess.run."""
-        result = subprocess.run([self.path, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
+        result = subprocess.run([self.path, *map(str, wide(words))], stdin=subprocess.DEVNULL, capture_output=True,
                                 timeout=seconds, **{"text": True, "cwd": self.scratch, **options})
         assert status is None or result.returncode == status, \
             f"exit status {result.returncode}, not {status}\n{result.stdout}\n{result.stderr}"
@@ -378,7 +404,7 @@ class Tracing:
         self.pid, self.output = pid, dyntrace.new_output()
         self.before = Snapshot(pid)
         self.process = dyntrace.processes.start(
-            [*prefix, dyntrace.path, "trace", "-p", target, "-o", self.output, *words], stdin=subprocess.DEVNULL,
+            [*prefix, dyntrace.path, "trace", "--wide", "-p", target, "-o", self.output, *words], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=dyntrace.scratch)
         until(self.is_placed, "probes in the target")
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from harness import Snapshot
+from harness import Snapshot, hits
 
 
 @pytest.fixture
@@ -57,10 +57,8 @@ def test_summary_tells_copies_apart(dyntrace, program, plugin):
     assert len(expected) == 3
     shown = dict(re.findall(r"^(\S+): in the copy of \S+/plugin.so at (0x[0-9a-f]+)$", tracing.stderr, re.M))
     assert sorted(int(at, 16) for at in shown.values()) == expected
-    hits = {line.split()[0]: int(line.split()[1]) for line in tracing.stderr.splitlines() if line.startswith("plugin_step")
-            and ":" not in line}
     calls = {line.split()[0]: int(line.split()[1]) for line in said}
-    assert {shown[name]: count for name, count in hits.items()} == calls
+    assert {shown[name]: count for name, count in hits(tracing.stderr).items()} == calls
     exits = {name: count for name, count in trace.names().items() if name.endswith("_exit")}
     assert sorted(exits.values()) == steps(1, 2, 3)
 
@@ -112,7 +110,7 @@ def test_counted(dyntrace, program, plugin, processes):
     tracing.send_signal(signal.SIGINT)
     text = tracing.communicate(timeout=30)[1]
     target.finish()
-    assert sorted(int(line.split()[1]) for line in text.splitlines() if re.match(r"getppid(-\d)? ", line)) == [7, 14, 21]
+    assert sorted(count for name, count in hits(text).items() if re.fullmatch(r"getppid(-\d)?", name)) == [7, 14, 21]
 
 
 def test_daemon(new_daemon, program, plugin):

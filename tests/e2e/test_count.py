@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness import Snapshot, die_with_parent, until
+from harness import Snapshot, die_with_parent, hits, summary_rows, until
 
 SOURCE = r"""
 #include <pthread.h>
@@ -61,29 +61,25 @@ def counted(tmp_path_factory):
 
 
 def run(build, cwd, *words):
-    return subprocess.run([os.path.join(build, "dyntrace"), "trace", "--tracer", *map(str, words)], cwd=cwd, capture_output=True,
+    return subprocess.run([os.path.join(build, "dyntrace"), "trace", "--wide", "--tracer", *map(str, words)], cwd=cwd, capture_output=True,
                           text=True, timeout=60)
-
-
-def rows(stderr):
-    """name: its numbers, as words."""
-    lines = [line.split() for line in stderr.splitlines()]
-    return {words[0]: words[1:] for words in lines if len(words) > 2 and words[1].isdigit()}
 
 
 def times(stderr, name):
     """total, mean, p50, p90, p99, max in ns."""
     units = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
-    line = next(line for line in stderr.splitlines() if line.startswith(name + " "))
-    return [float(value) * units[unit] for value, unit in re.findall(r"([\d.]+) (ns|us|ms|s)\b", line)]
+    cells = (summary_rows(stderr)[name][title].split() for title in ("total", "mean", "p50", "p90", "p99", "max", "self"))
+    return [float(value) * units[unit] for value, unit in cells]
+
+
+def fates(stderr, name):
+    return [summary_rows(stderr)[name][title] for title in ("unwound", "inside", "missed")]
 
 
 def test_exact_with_threads_forks_and_signals(build, scratch, counted):
     result = run(build, scratch, "count", "--function", "foo", "--probe", "nap", "--", counted, 7)
     assert result.returncode == 7
-    found = rows(result.stderr)
-    assert int(found["foo"][0]) == OWN + CHILDREN
-    assert int(found["nap"][0]) == 1000
+    assert hits(result.stderr) == {"foo": OWN + CHILDREN, "nap": 1000}
     assert os.listdir(scratch) == []  # no trace
     assert "hits/s" in result.stderr and "trace:" not in result.stderr
 
@@ -91,15 +87,13 @@ def test_exact_with_threads_forks_and_signals(build, scratch, counted):
 def test_children_can_be_left_out(build, scratch, counted):
     for extra in ([], ["-e"]):
         result = run(build, scratch, "count", "--no-follow-fork", *extra, "--function", "foo", "--", counted)
-        assert int(rows(result.stderr)["foo"][0]) == OWN
+        assert hits(result.stderr, "foo") == OWN
 
 
 def test_durations(build, scratch, counted):
     result = run(build, scratch, "count", "-e", "--function", "foo", "--function", "nap", "--", counted)
-    found = rows(result.stderr)
-    assert int(found["foo"][0]) == OWN + CHILDREN
-    assert int(found["nap"][0]) == 1000
-    assert found["foo"][-3:] == ["0", "0", "0"] == found["nap"][-3:]  # each call returned
+    assert hits(result.stderr) == {"foo": OWN + CHILDREN, "nap": 1000}
+    assert fates(result.stderr, "foo") == ["0", "0", "0"] == fates(result.stderr, "nap")  # each call returned
     total, mean, p50, p90, p99, longest, alone = times(result.stderr, "nap")
     assert total >= 900 * 20e3 + 100 * 2000e3
     assert mean == pytest.approx(total / 1000, rel=0.01)
@@ -113,7 +107,7 @@ def test_filter(build, scratch, counted, condition):
     """Both the agent and the trampoline decide."""
     result = run(build, scratch, "count", "--function", "foo", "--filter", condition, "--", counted)
     odd = 4 * 75000 + CHILDREN // 2
-    assert int(rows(result.stderr)["foo"][0]) == odd  # SIGUSR1 is 10
+    assert hits(result.stderr, "foo") == odd  # SIGUSR1 is 10
 
 
 @pytest.mark.parametrize("condition, exits", [
@@ -121,15 +115,14 @@ def test_filter(build, scratch, counted, condition):
 def test_filter_at_the_exit(build, scratch, counted, condition, exits):
     """By the trampoline and by the agent: all entries are counted, and the exits that pass the filter."""
     result = run(build, scratch, "count", "-e", "--function", "foo", "--filter", condition, "--", counted)
-    found = rows(result.stderr)
-    assert int(found["foo"][0]) == OWN + CHILDREN
+    assert hits(result.stderr, "foo") == OWN + CHILDREN
     total, mean, *_ = times(result.stderr, "foo")
     assert total / mean == pytest.approx(exits, rel=0.25)  # a mean of a few ns is printed without its fraction
 
 
 def test_filter_by_duration(build, scratch, counted):
     result = run(build, scratch, "count", "-e", "--function", "nap", "--filter", "$duration >= 2000000", "--", counted)
-    assert int(rows(result.stderr)["nap"][0]) == 1000
+    assert hits(result.stderr, "nap") == 1000
     total, mean, p50, *_ = times(result.stderr, "nap")
     assert p50 >= 1980e3 and total / mean >= 99
 
@@ -138,7 +131,7 @@ def test_live_and_as_it_was(dyntrace, build, scratch, program):
     """On a running process, which is as it was afterwards."""
     target = program("spin", "--threads", "3", "--calls", "20000", "--rounds", "2").wait_ready()
     before = Snapshot(target.pid)
-    tracer = subprocess.Popen([os.path.join(build, "dyntrace"), "trace", "-p", str(target.pid), "--tracer", "count",
+    tracer = subprocess.Popen([os.path.join(build, "dyntrace"), "trace", "--wide", "-p", str(target.pid), "--tracer", "count",
                                "--function", "foo", "-e"], cwd=scratch, stderr=subprocess.PIPE, text=True,
                               preexec_fn=die_with_parent)
     try:
@@ -150,8 +143,8 @@ def test_live_and_as_it_was(dyntrace, build, scratch, program):
         stderr = tracer.communicate(timeout=20)[1]
     finally:
         tracer.kill()
-    assert int(rows(stderr)["foo"][0]) == 60000
-    assert rows(stderr)["foo"][-3:] == ["0", "0", "0"]
+    assert hits(stderr, "foo") == 60000
+    assert fates(stderr, "foo") == ["0", "0", "0"]
     before.assert_unchanged()
 
 

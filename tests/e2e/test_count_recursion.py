@@ -1,10 +1,11 @@
 """Totals are the time with at least one call of a function on the thread's stack; self time in the tracer count."""
 import json
 import os
-import re
 import subprocess
 
 import pytest
+
+from harness import summary_rows
 
 SOURCE = r"""
 #include <setjmp.h>
@@ -60,18 +61,13 @@ def program(tmp_path_factory):
 def times(build, cwd, tracer, program, mode, *functions):
     """By function: the summary's columns, times in ns; under None: the program's own ns around all calls."""
     words = [word for name in functions for word in ("--function", name)]
-    done = subprocess.run([os.path.join(build, "dyntrace"), "trace", "-e", "--tracer", tracer, *words, "--", str(program), mode],
+    done = subprocess.run([os.path.join(build, "dyntrace"), "trace", "--wide", "-e", "--tracer", tracer, *words, "--", str(program), mode],
                           cwd=cwd, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    lines = done.stderr.splitlines()
-    columns = next(line for line in lines if line.startswith("tracepoint")).split()
     result = {None: float(done.stdout)}
-    for line in lines:
-        cells = re.findall(r"[\d.]+ (?:ns|us|ms|s)\b|\S+", line)
-        if cells and cells[0] in functions:
-            row = dict(zip(columns, cells))
-            result[cells[0]] = {name: float(value.split()[0]) * UNITS[value.split()[1]] if " " in value else value
-                                for name, value in row.items()}
+    for function, row in summary_rows(done.stderr).items():
+        result[function] = {name: float(value.split()[0]) * UNITS[value.split()[1]] if " " in value else value
+                            for name, value in row.items()}
     return result
 
 

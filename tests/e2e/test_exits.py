@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from harness import Trace
+from harness import Trace, summary_rows
 
 CASES = ["values", "calls", "jumps", "contexts", "coroutine", "threads", "unmapped", "processes"]
 
@@ -16,12 +16,8 @@ Fate = collections.namedtuple("Fate", "hits lost unwound inside missed")
 
 def fates(stderr):
     """The summary's rows, by function."""
-    rows = {}
-    for line in stderr.splitlines():
-        found = re.match(r"(\S.*?) {2,}(\d+) +(\d+)(?: .* {2,}(\d+) +(\d+) +(\d+))?$", line)
-        if found and found[4]:
-            rows[found[1]] = Fate(*map(int, (found[2], found[3], found[4], found[5], found[6])))
-    return rows
+    return {name: Fate(*(int(row[field]) for field in Fate._fields)) for name, row in summary_rows(stderr).items()
+            if row.get("missed", "-") != "-"}
 
 
 def check_fates(result, trace):

@@ -155,7 +155,7 @@ def whole_calls(trace):
         ended, stack = [], []
         for packet in packets:
             stack = [] if packet.lost else stack
-            for name, cycles, duration, _ in packet.events:
+            for name, cycles, duration, *_ in packet.events:
                 if duration is None:
                     stack.append((name[:-6], cycles))
                     continue

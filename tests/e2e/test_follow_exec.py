@@ -8,17 +8,14 @@ import subprocess
 
 import pytest
 
-from harness import Snapshot, Trace, counts, maps, status, until
+from harness import Snapshot, Trace, counts, hits, maps, status, summary_rows, until
 
 PYTHON = "/usr/bin/python3"
 
 
 def rows(errors):
     """The summary's table: {tracepoint: hits}."""
-    lines = [line.split() for line in errors.splitlines()]
-    start = next(i for i, words in enumerate(lines) if words[:2] == ["tracepoint", "hits"])
-    return {words[0]: int(words[1]) for words in lines[start + 1:] if len(words) > 2 and words[1].isdigit()
-            and words[2].isdigit()}
+    return hits(errors)
 
 
 def followed(dyntrace, *words, **options):
@@ -216,8 +213,7 @@ def test_counts_with_durations(dyntrace, program_path):
     spin = program_path("spin")
     result = dyntrace("trace", "--follow-exec", "--tracer", "count", "--function", "foo", "-e", "--", "sh", "-c",
                       f"{spin} --calls 70; {spin} --calls 80")
-    head, row = [line.split() for line in result.stderr.splitlines() if line.split()[0] in ("tracepoint", "foo@spin")]
-    numbers = dict(zip(head, re.sub(r"(\d) (ns|us|ms|s)\b", r"\1\2", " ".join(row)).split()))
+    numbers = summary_rows(result.stderr)["foo@spin"]
     assert numbers["hits"] == "150" and (numbers["unwound"], numbers["inside"], numbers["missed"]) == ("0", "0", "0")
     assert all(numbers[key] != "-" for key in ("total", "mean", "p50", "p99", "max"))
 

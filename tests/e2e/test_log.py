@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness import Snapshot, until
+from harness import Snapshot, summary_rows, until
 
 SOURCE = r"""
 #include <pthread.h>
@@ -44,7 +44,7 @@ def program(tmp_path_factory):
 
 
 def trace(build, scratch, *words, **options):
-    return subprocess.run([os.path.join(build, "dyntrace"), "trace", "--tracer", *map(str, words)], cwd=scratch,
+    return subprocess.run([os.path.join(build, "dyntrace"), "trace", "--wide", "--tracer", *map(str, words)], cwd=scratch,
                           capture_output=True, text=True, timeout=60, **options)
 
 
@@ -77,7 +77,7 @@ def test_to_its_own_output(build, scratch, program, exits):
     if exits:
         assert any(re.fullmatch(r"ret = 3998, duration = \d+", m[5]) for m in found if m[4] == "foo_exit")
     assert os.listdir(scratch) == []  # no trace
-    assert re.search(r"^foo +6020 +0", result.stderr, re.MULTILINE)
+    assert (summary_rows(result.stderr)["foo"]["hits"], summary_rows(result.stderr)["foo"]["lost"]) == ("6020", "0")
 
 
 def test_to_a_file(build, scratch, program):
@@ -101,7 +101,7 @@ def test_at_once(build, scratch, program, processes):
     target = processes.start([program, "ready"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert target.stdout.readline() == "ready\n"
     before = Snapshot(target.pid)
-    tracer = processes.start([os.path.join(build, "dyntrace"), "trace", "-p", target.pid, "--tracer", "log", "--function", "foo"],
+    tracer = processes.start([os.path.join(build, "dyntrace"), "trace", "--wide", "-p", target.pid, "--tracer", "log", "--function", "foo"],
                              cwd=scratch, stderr=subprocess.PIPE, text=True)
     assert "Ctrl-C ends it" in tracer.stderr.readline()
     for number in (7, 8, 9):
@@ -109,7 +109,7 @@ def test_at_once(build, scratch, program, processes):
         target.stdin.flush()
         assert f'foo_entry {{ a = {number}, s = "asked" }}' in target.stdout.readline()
     tracer.send_signal(2)
-    assert re.search(r"^foo +3 +0", tracer.communicate(timeout=20)[1], re.MULTILINE)
+    assert summary_rows(tracer.communicate(timeout=20)[1])["foo"] == {"hits": "3", "lost": "0"}
     before.assert_unchanged()
 
 
@@ -117,7 +117,7 @@ def test_nobody_reads(build, scratch, program, processes):
     """The reader of the pipe goes away: the program and dyntrace go on."""
     target = processes.start([program, "ready"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert target.stdout.readline() == "ready\n"
-    tracer = processes.start([os.path.join(build, "dyntrace"), "trace", "-p", target.pid, "--tracer", "log", "--function", "foo"],
+    tracer = processes.start([os.path.join(build, "dyntrace"), "trace", "--wide", "-p", target.pid, "--tracer", "log", "--function", "foo"],
                              cwd=scratch, stderr=subprocess.PIPE, text=True)
     assert "Ctrl-C ends it" in tracer.stderr.readline()
     target.stdout.close()
@@ -126,7 +126,7 @@ def test_nobody_reads(build, scratch, program, processes):
     target.stdin = None
     assert target.wait(timeout=20) == 5
     errors = tracer.communicate(timeout=20)[1]
-    assert re.search(r"^foo +0 +6020", errors, re.MULTILINE)
+    assert (summary_rows(errors)["foo"]["hits"], summary_rows(errors)["foo"]["lost"]) == ("0", "6020")
     assert "6020 lines not written: the output was not read in time" in errors
 
 
@@ -154,7 +154,8 @@ def test_a_named_pipe(build, scratch, program):
     assert result.returncode == 5 and lines and all(LINE.match(line) for line in lines)
     left, = re.findall(r"(\d+) lines not written: the output was not read in time", result.stderr)
     assert len(lines) + int(left) == 6020
-    assert re.search(rf"^foo +{len(lines)} +{left}\b", result.stderr, re.MULTILINE)
+    row = summary_rows(result.stderr)["foo"]
+    assert (row["hits"], row["lost"]) == (str(len(lines)), left)
 
 
 @pytest.mark.parametrize("tracer, said", [
@@ -227,7 +228,7 @@ def test_long_lines_nobody_reads(build, scratch, long_lines, processes, tracer):
     target = processes.start([long_lines], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert target.stdout.readline() == b"ready\n"
     ours, theirs = os.pipe()
-    tracer = processes.start([os.path.join(build, "dyntrace"), "trace", "-p", target.pid, *tracer, "--function", "bar",
+    tracer = processes.start([os.path.join(build, "dyntrace"), "trace", "--wide", "-p", target.pid, *tracer, "--function", "bar",
                               "--string-max", "1000"], cwd=scratch, stdout=theirs, stderr=subprocess.PIPE, text=True)
     os.close(theirs)
     assert "Ctrl-C ends it" in tracer.stderr.readline()
@@ -238,7 +239,8 @@ def test_long_lines_nobody_reads(build, scratch, long_lines, processes, tracer):
     errors = tracer.communicate(timeout=60)[1]
     left, = re.findall(r"(\d+) lines not (?:written|printed): ", errors)
     lost = 0 if "printed" in errors else int(left)  # the trace has what wasn't printed
-    assert re.search(rf"^bar +{40 - lost} +{lost}", errors, re.MULTILINE)
+    row = summary_rows(errors)["bar"]
+    assert (row["hits"], row["lost"]) == (str(40 - lost), str(lost))
     # a --print that is given up ends in the middle of a line
     lines = whole_lines(ours) + whole_lines(target.stdout.fileno())
     assert lines and lines + int(left) == 40

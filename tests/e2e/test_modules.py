@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from harness import Trace, until
+from harness import Trace, hits, summary_rows, until
 
 OWN = [100, 101, 102]  # the arguments of the calls that the plugin's constructor makes; its destructor's is 900
 
@@ -43,16 +43,14 @@ def test_a_library_that_comes_and_goes(dyntrace, program_path, plugin, move):
                       program_path("plugins"), "--rounds", 100, "--calls", 20, "--move", move, plugin)
     places = expect(Trace(output), result.stdout, 100, 20)
     assert len(places) > 50 if move else len(places) < 10
-    assert [line.split()[:3] for line in result.stderr.splitlines() if line.startswith("plugin_step")] == \
-        [["plugin_step", "2400", "0"]]
+    assert summary_rows(result.stderr) == {"plugin_step": {"hits": "2400", "lost": "0"}}
 
 
 def test_counts_go_on(dyntrace, program_path, plugin):
     """Counts and durations of a library that is loaded again continue."""
     result = dyntrace("trace", "--tracer", "count", "--function", "plugin_step@plugin.so", "-e", "--wait", "--",
                       program_path("plugins"), "--rounds", 10, "--calls", 20, "--move", 1, plugin)
-    rows = [line.split() for line in result.stderr.splitlines() if line.startswith("plugin_step")]
-    assert [row[:2] for row in rows] == [["plugin_step", "240"]], result.stderr
+    assert hits(result.stderr) == {"plugin_step": 240}, result.stderr
 
 
 def test_exits_too(dyntrace, program_path, plugin):
@@ -348,6 +346,5 @@ int main(void)
         ticks = int(file.read().rsplit(")", 1)[1].split()[11])
     _, summary = tracing.communicate("\n")
     assert tracing.returncode == 0, summary
-    hits = dict(re.findall(r"^((?:own|lib)\S+) +(\d+) ", summary, re.M))
-    assert hits == {f"{prefix}{name}": "1" for prefix in ("own", "lib") for name in ["_all", *range(MANY)]}
+    assert hits(summary) == {f"{prefix}{name}": 1 for prefix in ("own", "lib") for name in ["_all", *range(MANY)]}
     assert ticks / os.sysconf("SC_CLK_TCK") < 10

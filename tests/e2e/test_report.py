@@ -5,14 +5,26 @@ import json
 import os
 import re
 import struct
+import subprocess
 
 import pytest
 
 import own_reader
+from harness import summary_rows
 from calls_oracle import Calls
 from test_own_reader import CALLS, record
 from test_values import compile_program
 
+NESTED = r"""
+#include <time.h>
+int never(void) { return 1; }
+__attribute__((noinline)) int rec(int n)
+{
+	struct timespec nap = { 0, 20000000 };
+	return n ? rec(n - 1) + 1 : nanosleep(&nap, 0);
+}
+int main(int argc, char **argv) { return argc > 1 ? never() : rec(argc + 8) - 9; }
+"""
 TIME = r"(\d+(?:\.\d+)?) (ns|us|ms|s)"
 UNITS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 
@@ -52,19 +64,46 @@ def test_recursion(dyntrace, program_path):
     assert sum(row["self_ns"] for row in rows.values()) == rows["top_"]["total_ns"]
 
 
-def test_the_same_as_the_summary(dyntrace, program_path):
-    """trace and report agree: hits, p50, p99, max."""
+def summary(dyntrace, *words):
+    """Records; gives the trace, and its summary for people and programs."""
     output = dyntrace.new_output()
-    errors = dyntrace("trace", "-o", output, "-e", "--function", "leaf", "--function", "mid", "--mode", "block", "--",
-                      program_path("calls"), 300, 2).stderr
-    rows, _ = functions(dyntrace, output)
-    for name in ("leaf", "mid"):
-        line = next(line for line in errors.splitlines() if re.match(rf"{name} |.* {name}$", line))
-        assert str(rows[name]["calls"]) in line.split()
-        shown = dyntrace("report", output, "--wide").stdout
-        mine = next(row for row in shown.splitlines() if row.endswith(f"  {name}"))
-        times = {"".join(found) for found in re.findall(TIME, line)}
-        assert {"".join(found) for found in re.findall(TIME, mine)} >= times
+    result = json.loads(dyntrace("trace", "--json", "-o", output, *words).stderr)
+    assert result["trace"] == output
+    return output, result
+
+
+@pytest.mark.parametrize("words", [
+    ["-e", *CALLS, "--mode", "block", "--", "calls", 300, 3], ["-e", "--function", "foo", "--", "forker", "--children", 5, "--calls", 50],
+    ["-e", *CALLS, "--buffer-size", "1M", "--", "calls", 20000, 2], [*CALLS, "--", "calls", 5, 1]],
+    ids=["recursion", "forks", "losses", "entries"])
+def test_the_same_as_the_summary(dyntrace, program_path, words):
+    """(O1, O2, O3) The summary of trace and the report of its trace: the same rows and numbers, with recursion and losses."""
+    at = words.index("--") + 1
+    output, result = summary(dyntrace, *words[:at], program_path(words[at]), *words[at + 1:])
+    rows, whole = functions(dyntrace, output)
+    assert [row["name"] for row in result["functions"]] == [*rows] and result["lost"] == whole["lost"]
+    for row in result["functions"]:
+        report = rows[row["name"]]
+        for key in ("hits", "calls", "total_ns", "self_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns"):
+            assert row[key] == report[key], (row["name"], key, row, report)
+
+
+def test_one_table(dyntrace, scratch):
+    """trace's summary and report print the same lines, in 80 columns; a recursive function's total is the time on its stack."""
+    path = os.path.join(scratch, "nested")
+    with open(path + ".c", "w") as file:
+        file.write(NESTED)
+    subprocess.run(["gcc", "-O1", "-fno-optimize-sibling-calls", "-o", path, path + ".c"], check=True)
+    output = dyntrace.new_output()
+    errors = subprocess.run([dyntrace.path, "trace", "-o", output, "-e", "--function", "rec", "--function", "main", "--function", "never",
+                             "--", path], capture_output=True, text=True, check=True).stderr
+    table = dyntrace("report", output).stdout
+    assert errors.startswith(table) and max(map(len, errors.splitlines()[:3])) < 80
+    assert table.splitlines()[0].split() == ["calls", "total", "self", "mean", "p99", "max", "function"]
+    rows = summary_rows(table)
+    assert set(rows) == {"main", "rec"} and rows["rec"]["calls"] == "10"  # a row without hits is left out
+    assert nanoseconds(rows["rec"]["total"]) <= nanoseconds(rows["main"]["total"]) < 10 * 20e6
+    assert "never" in summary_rows(dyntrace("trace", "-o", output, "-e", "--all-rows", "--function", "rec", "--function", "never", "--", path).stderr)
 
 
 def lose(path, number, count):

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from fixtures import ROOT
-from harness import status
+from harness import status, summary_rows
 from test_unwinding import instructions
 
 PROGRAMS = os.path.join(ROOT, "tests", "programs")
@@ -32,15 +32,10 @@ def run_both(dyntrace, how, command, *words, **options):
 
 def table(summary):
     """{function: {column: number}} of the summary, for columns of plain numbers."""
-    lines = summary.splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith("tracepoint "))
-    names = lines[start].split()
     found = {}
-    for line in lines[start + 1:]:
-        words = re.sub(r"(\d) ([num]?s)\b", r"\1\2", line).split()
-        if len(words) == len(names):
-            found[words[0]] = {name: int(word) for name, word in zip(names, words) if word.isdigit()}
-            found[words[0]]["timed"] = words[names.index("mean")] != "-"
+    for name, row in summary_rows(summary).items():
+        found[name] = {column: int(cell) for column, cell in row.items() if cell.isdigit()}
+        found[name]["timed"] = row["mean"] != "-"
     assert found, summary
     return found
 

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from harness import Program, Snapshot, Trace, text, until
+from harness import Program, Snapshot, Trace, hits, summary_rows, text, until
 
 
 class Several:
@@ -18,7 +18,7 @@ class Several:
     def __init__(self, dyntrace, pids, *words, has_trace=True):
         self.output, self.before = dyntrace.new_output() if has_trace else None, {pid: Snapshot(pid) for pid in pids}
         output = ["-o", self.output] if has_trace else []
-        self.process = dyntrace.processes.start([dyntrace.path, "trace", *output, *words], stdin=subprocess.DEVNULL,
+        self.process = dyntrace.processes.start([dyntrace.path, "trace", "--wide", *output, *words], stdin=subprocess.DEVNULL,
                                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=dyntrace.scratch)
         until(self.is_placed, "probes in all processes")
 
@@ -63,7 +63,8 @@ def test_all_processes_of_a_name(dyntrace, spins, words):
     trace = tracing.stop()
     assert per_pid(trace, "foo_entry") == {pid: 100 * (i + 1) for i, pid in enumerate(pids)} and trace.lost == 0
     assert per_pid(trace, "foo_exit") == (per_pid(trace, "foo_entry") if "-e" in words else {})
-    assert re.search(r"^foo +600 +0\b", tracing.stderr, re.M) and f"({min(pids)}) and 2 more processes" in tracing.stderr
+    row = summary_rows(tracing.stderr)["foo"]
+    assert (row["hits"], row["lost"]) == ("600", "0") and f"({min(pids)}) and 2 more processes" in tracing.stderr
     for before in tracing.before.values():
         before.assert_unchanged()
     for spin in spins:
@@ -78,7 +79,7 @@ def test_several_targets(dyntrace, spins):
     for spin in spins:
         spin.go().wait_ready()
     assert per_pid(tracing.stop(), "foo_entry") == {first.pid: 100, other.pid: 400}
-    assert re.search(r"^foo +100 ", tracing.stderr, re.M) and re.search(rf"^foo@{name} +400 ", tracing.stderr, re.M)
+    assert hits(tracing.stderr) == {"foo": 100, f"foo@{name}": 400}
 
 
 @pytest.mark.parametrize("exits", [[], ["-e"]], ids=["entries", "exits"])
@@ -91,7 +92,7 @@ def test_counts_of_all(dyntrace, spins, exits):
         spin.go().wait_ready()
     spins[1].finish()  # 200 calls more; its counts stay
     tracing.stop()
-    assert re.search(r"^foo +800 ", tracing.stderr, re.M) and re.search(rf"^foo@{other} +400 ", tracing.stderr, re.M)
+    assert hits(tracing.stderr) == {"foo": 800, f"foo@{other}": 400}
     for pid in set(pids) - {pids[1]}:
         tracing.before[pid].assert_unchanged()
 

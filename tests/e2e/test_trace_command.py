@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness import Trace, counts
+from harness import Trace, counts, summary_rows
 
 VARIANTS = ["hello", "hello_nopie", "hello_static", "hello_static_pie", "hello_musl", "hello_musl_static"]
 
@@ -185,9 +185,8 @@ def test_summary(dyntrace, program_path):
     output = dyntrace.new_output()
     result, _ = dyntrace.trace("--function", "foo", "--function", "main", "--", program_path("hello"), "--calls", "30",
                                output=output)
-    rows = [line.split() for line in result.stderr.splitlines()]
-    assert ["foo", "30", "0"] in rows and ["main", "1", "0"] in rows
-    assert output in result.stderr
+    assert summary_rows(result.stderr) == {"foo": {"hits": "30", "lost": "0"}, "main": {"hits": "1", "lost": "0"}}
+    assert result.stderr.endswith(f"; trace: {output}\nlook at it: dyntrace report {output}\n")
 
 
 def test_default_directory(dyntrace, program_path, scratch):

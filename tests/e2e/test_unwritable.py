@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 import pytest
-from harness import Snapshot, Trace, state, until
+from harness import Snapshot, Trace, state, summary_rows, until
 
 CALLS = 300000
 
@@ -40,7 +40,7 @@ def test_events_that_no_file_takes_are_lost_and_counted(dyntrace, program, small
     _, errors = tracing.communicate(timeout=60)
     assert tracing.returncode == 125
     assert errors.endswith(f"dyntrace: cannot write the trace in '{output}': {why}\n"), errors
-    hits, lost = map(int, re.search(r"^foo +(\d+) +(\d+)$", errors, re.M).groups())
+    hits, lost = (int(summary_rows(errors)["foo"][title]) for title in ("hits", "lost"))
     assert re.search(rf"^{hits} events, {lost} lost, ", errors, re.M), errors
     assert hits + lost == CALLS and lost > 0 and (hits > 0 or how == "limit")
     assert not hits or len(Trace(output).events) == hits
@@ -58,7 +58,7 @@ def test_events_for_removed_files_are_lost_and_counted(dyntrace, program):
     _, errors = running.process.communicate(timeout=60)
     assert running.process.returncode == 125
     assert errors.startswith("dyntrace: tracing ") and f"dyntrace: cannot write the trace in '{running.output}': its files were removed\n" in errors
-    hits, lost = map(int, re.search(r"^foo +(\d+) +(\d+)$", errors, re.M).groups())
+    hits, lost = (int(summary_rows(errors)["foo"][title]) for title in ("hits", "lost"))
     assert re.search(rf"^{hits} events, {lost} lost, .*; no trace$", errors, re.M), errors
     assert hits + lost == 6000 and lost >= 3000
     one.finish()

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from daemon_harness import Daemon
-from harness import Trace, maps, until
+from harness import Trace, hits, maps, until
 
 
 def test_print_into_head_ends(dyntrace, program):
@@ -146,7 +146,7 @@ def test_daemons_that_execute_programs_are_followed(dyntrace, daemonise, program
     tracing.stdin.close()
     tracing.stdin = None
     errors = tracing.communicate(timeout=60)[1]
-    assert tracing.returncode == 7 and re.search(r"^foo@spin +40 ", errors, re.MULTILINE)
+    assert tracing.returncode == 7 and hits(errors) == {"foo@spin": 40}
 
 
 def test_without_children_nothing_is_followed(dyntrace):

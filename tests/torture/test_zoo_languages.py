@@ -14,7 +14,7 @@ import sys
 import time
 
 import pytest
-from harness import maps, status, text, until
+from harness import hits, maps, status, text, until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "zoo"))
@@ -64,14 +64,6 @@ def what(animal):
     return [word for glob in ("*", *animal.traced) for word in ("--function", glob)]
 
 
-def hits(summary):
-    """{tracepoint: hits}: the summary of all rows."""
-    lines = summary.splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith("tracepoint "))
-    rows = [re.match(r"(.*?) +(\d+) +\d+( |$)", line) for line in lines[start + 1:]]
-    return {row[1]: int(row[2]) for row in rows if row}
-
-
 @pytest.mark.limit(900)
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("name", ANIMALS)
@@ -81,7 +73,7 @@ def test_same_output(dyntrace, cages, name, how):
     assert expected.returncode == 0 and expected.stdout.count("\n") == ROUNDS, expected.stderr
     where = [] if how == "counted" else ["-o", dyntrace.new_output()]
     late = ["--wait"] if cage.animal.traced else []
-    result = cage.run(ROUNDS, [dyntrace.path, "trace", *where, *HOW[how], *what(cage.animal), *late, "--all-rows", "--"])
+    result = cage.run(ROUNDS, [dyntrace.path, "trace", *where, *HOW[how], *what(cage.animal), *late, "--all-rows", "--wide", "--"])
     print(result.stderr[:3000])
     if how == "counted" and "counting tracepoints at once are too many" in result.stderr:  # docs/limits.md
         return

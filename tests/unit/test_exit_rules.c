@@ -174,15 +174,15 @@ static void test_buckets(void **state)
 	uint32_t before = 0;
 
 	for (uint64_t value = 0; value < 1u << 20; value += value / 64 + 1) {
-		uint32_t bucket = histogram_bucket(value, LATENCY_BITS);
-		uint64_t middle = histogram_middle(bucket, LATENCY_BITS);
+		uint32_t bucket = histogram_bucket(value, DISTRIBUTION_BITS);
+		uint64_t middle = histogram_middle(bucket, DISTRIBUTION_BITS);
 		uint64_t off = middle > value ? middle - value : value - middle;
 
-		assert_true(bucket >= before && bucket < LATENCY_BUCKETS);
+		assert_true(bucket >= before && bucket < 60u << DISTRIBUTION_BITS);
 		assert_true(off * 1000 <= value * 17); /* 1.6% */
 		before = bucket;
 	}
-	assert_true(histogram_bucket(UINT64_MAX, LATENCY_BITS) < LATENCY_BUCKETS);
+	assert_true(histogram_bucket(UINT64_MAX, DISTRIBUTION_BITS) < 60u << DISTRIBUTION_BITS);
 }
 
 /* Events of two functions, ids 0 and 2, as the reader hands them on. */
@@ -201,6 +201,16 @@ static void leave(struct script *script, uint32_t id, uint64_t duration)
 	script->words[script->count++] = id + 1;
 	script->words[script->count++] = 0;
 	script->words[script->count++] = duration;
+}
+
+static void read_script(struct latency *latency, const struct script *script, uint64_t lost)
+{
+	latency_events(latency, &(struct latency_batch){ .stream = 7,
+							 .events = script->words,
+							 .words = script->count,
+							 .begin = 1ULL << 40,
+							 .lost = lost,
+							 .frequency = 1000000000 });
 }
 
 static void test_self_time(void **state)
@@ -222,7 +232,7 @@ static void test_self_time(void **state)
 		leave(&script, 2, i * 10);
 	}
 	leave(&script, 0, 1000);
-	latency_events(&latency, 7, script.words, script.count);
+	read_script(&latency, &script, 0);
 	latency_times(&latency, 0, &outer);
 	latency_times(&latency, 2, &inner);
 	assert_int_equal(inner.calls, 10);
@@ -238,12 +248,59 @@ static void test_self_time(void **state)
 	entry(&script, 0);
 	entry(&script, 2); /* never returns: unwound */
 	leave(&script, 0, 50);
-	latency_events(&latency, 7, script.words, script.count);
+	read_script(&latency, &script, 0);
 	latency_times(&latency, 0, &outer);
 	latency_times(&latency, 2, &inner);
 	assert_int_equal(outer.self, 500);
-	assert_true(outer.self_known);
-	assert_false(inner.self_known);
+	assert_true(outer.self_known && inner.self_known);
+	latency_free(&latency);
+}
+
+/* (O1) The total of a recursive function is the time of its outermost call, also if events of
+ * another thread come in between; mean and percentiles are per call. (O2) A loss cuts what is
+ * open. */
+static void test_recursion_and_loss(void **state)
+{
+	struct event_type items[] = { { .size = 8 }, { .size = 24 } };
+	struct event_types types = { .items = items, .count = 2 };
+	struct latency latency = { 0 };
+	struct tracepoint_times times;
+	struct script script = { 0 };
+
+	latency_init(&latency, &types);
+	assert_true(latency_add(&latency, 0));
+	for (unsigned i = 0; i < 10; i++)
+		entry(&script, 0);
+	for (unsigned i = 0; i < 4; i++)
+		leave(&script, 0, 20 + i);
+	read_script(&latency, &script, 0);
+	script.count = 0;
+	entry(&script, 0);
+	leave(&script, 0, 1000);
+	latency_events(&latency, &(struct latency_batch){ .stream = 8,
+							  .events = script.words,
+							  .words = script.count });
+	script.count = 0;
+	for (unsigned i = 4; i < 10; i++)
+		leave(&script, 0, 20 + i);
+	read_script(&latency, &script, 0);
+	latency_times(&latency, 0, &times);
+	assert_int_equal(times.calls, 11);
+	assert_int_equal(times.total, 29 + 1000);
+	assert_int_equal(times.self, 29 + 1000);
+	assert_int_equal(times.durations, 245 + 1000);
+	script.count = 0;
+	entry(&script, 0);
+	entry(&script, 0);
+	read_script(&latency, &script, 0);
+	script.count = 0;
+	leave(&script, 0, 5000);
+	leave(&script, 0, 6000);
+	leave(&script, 0, 7000);
+	read_script(&latency, &script, 3);
+	latency_times(&latency, 0, &times);
+	assert_int_equal(times.calls, 11);
+	assert_int_equal(times.cut, 3);
 	latency_free(&latency);
 }
 
@@ -281,6 +338,7 @@ int main(void)
 		cmocka_unit_test(test_bodies),
 		cmocka_unit_test(test_safe_points), cmocka_unit_test(test_buckets),
 		cmocka_unit_test(test_self_time),
+		cmocka_unit_test(test_recursion_and_loss),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

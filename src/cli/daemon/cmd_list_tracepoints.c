@@ -3,8 +3,8 @@
  */
 #include <string.h>
 
-#include "cli/trace/summary_exits.h"
 #include "daemon_call.h"
+#include "options/time_text.h"
 
 static struct {
 	bool all;
@@ -141,7 +141,7 @@ static void add_times(struct strbuf *text, const struct wire_message *item)
 
 		if (!is_known(item, times[i].tag))
 			continue;
-		summary_exits_time(daemon_call_number_of(item, times[i].tag), time);
+		time_text(daemon_call_number_of(item, times[i].tag), time);
 		quote_format(text, "%s %s %s", i > 1 ? "," : "", times[i].name, time);
 	}
 	text_add(text, "\n");

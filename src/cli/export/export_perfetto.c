@@ -77,6 +77,12 @@ static void add_part(struct message *message, unsigned field, const void *bytes,
 
 /* ---- a thread ------------------------------------------------------------------------------- */
 
+/* Numbers of names are small in each sequence: a number below 128 takes one byte per event. */
+struct sent {
+	uint32_t sequence; /* in which the names were sent last */
+	uint64_t name, fields; /* the numbers: of the event's name, before those of its fields */
+};
+
 struct sequence {
 	struct exporting *exporting;
 	const struct trace_input *input;
@@ -85,7 +91,8 @@ struct sequence {
 	bool is_begun;
 	int64_t last_ns; /* of the packet before */
 	VEC(const struct layout_event *) stack;
-	uint32_t *known_in; /* by event id: the sequence in which its name was sent last */
+	struct sent *sent; /* by event id */
+	uint64_t names, fields; /* numbers given out in the sequence */
 };
 
 static void put_packet(struct sequence *s, const struct message *packet)
@@ -180,31 +187,35 @@ static void add_interned_name(struct message *interned, unsigned field, uint64_t
 	add_part(interned, field, entry.bytes, entry.size);
 }
 
-/* A field's number: its place in the event, and the event's id. */
-static uint64_t field_id(const struct layout_event *type, size_t index)
-{
-	return (uint64_t)type->id << 12 | (index + 1);
-}
-
 /* Sends the names of an event and its fields before its first one in the sequence. Names aren't
  * text for a terminal: their bytes are sent. */
 static void add_interned(struct sequence *s, struct message *packet,
 			 const struct layout_event *type, size_t length)
 {
+	const struct sent *sent = &s->sent[type->id];
 	struct message interned;
 
-	if (s->known_in[type->id] == s->id)
-		return;
-	s->known_in[type->id] = s->id;
 	begin(&interned);
-	add_interned_name(&interned, INTERNED_NAMES, (uint64_t)type->id + 1, type->name, length);
+	add_interned_name(&interned, INTERNED_NAMES, sent->name, type->name, length);
 	for (size_t i = 0; i < type->fields.count; i++) {
 		const char *name = type->fields.items[i].name;
 
-		add_interned_name(&interned, INTERNED_FIELDS, field_id(type, i), name,
+		add_interned_name(&interned, INTERNED_FIELDS, sent->fields + i + 1, name,
 				  strlen(name));
 	}
 	add_part(packet, PACKET_INTERNED, interned.bytes, interned.size);
+}
+
+/* Gives numbers to the names of an event; false: the sequence has them. */
+static bool number_names(struct sequence *s, const struct layout_event *type)
+{
+	struct sent *sent = &s->sent[type->id];
+
+	if (sent->sequence == s->id)
+		return false;
+	*sent = (struct sent){ s->id, ++s->names, s->fields };
+	s->fields += type->fields.count;
+	return true;
 }
 
 static void add_value(struct message *note, const struct layout_place *place)
@@ -229,8 +240,8 @@ static void add_value(struct message *note, const struct layout_place *place)
 }
 
 /* Annotations: numbers and strings; structures and arrays stay out. */
-static void add_fields(struct message *event, const struct layout_event *type,
-		       const uint8_t *bytes)
+static void add_fields(const struct sequence *s, struct message *event,
+		       const struct layout_event *type, const uint8_t *bytes)
 {
 	struct layout_walk walk = layout_walk_event(type, bytes);
 	struct layout_place place;
@@ -241,7 +252,7 @@ static void add_fields(struct message *event, const struct layout_event *type,
 		    place.field->kind == LAYOUT_STRUCT || !strcmp(place.field->name, "duration"))
 			continue;
 		begin(&note);
-		add_number(&note, ANNOTATION_NAME_ID, field_id(type, walk.index - 1));
+		add_number(&note, ANNOTATION_NAME_ID, s->sent[type->id].fields + walk.index);
 		add_value(&note, &place);
 		if (!note.is_full && event->size + note.size + 16 < MESSAGE_MAX / 2)
 			add_part(event, EVENT_ANNOTATION, note.bytes, note.size);
@@ -252,16 +263,17 @@ static void add_fields(struct message *event, const struct layout_event *type,
 static void put_event(struct sequence *s, int64_t ns, unsigned kind,
 		      const struct layout_event *type, const uint8_t *bytes)
 {
+	bool is_new = type && number_names(s, type);
 	struct message packet, event;
 
 	begin(&event);
 	add_number(&event, EVENT_TYPE, kind);
 	if (kind != SLICE_END)
-		add_number(&event, EVENT_NAME_ID, (uint64_t)type->id + 1);
+		add_number(&event, EVENT_NAME_ID, s->sent[type->id].name);
 	if (bytes)
-		add_fields(&event, type, bytes);
+		add_fields(s, &event, type, bytes);
 	begin_packet(s, &packet, ns);
-	if (type) /* a function's name; all of it, where it is no call */
+	if (is_new) /* a function's name; all of it, where it is no call */
 		add_interned(s, &packet, type, kind == INSTANT ? strlen(type->name) : type->stem);
 	add_part(&packet, PACKET_EVENT, event.bytes, event.size);
 	put_packet(s, &packet);
@@ -341,6 +353,7 @@ static void read_input(struct sequence *s, struct packet_cursor *cursor)
 		if (trace_input_is_new_thread(s->input, i)) {
 			end_all(s, last);
 			s->id++;
+			s->names = s->fields = 0;
 			s->is_begun = false;
 			s->track = (uint64_t)run->pid << 32 | run->tid;
 		}
@@ -367,12 +380,12 @@ struct error *export_perfetto(struct exporting *exporting)
 		return error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; i < exporting->traces->inputs.count && !error; i++) {
 		s.input = exporting->traces->inputs.items[i];
-		s.known_in = calloc(s.input->layout.events.count + 1, sizeof(*s.known_in));
-		if (s.known_in)
+		s.sent = calloc(s.input->layout.events.count + 1, sizeof(*s.sent));
+		if (s.sent)
 			read_input(&s, &cursor);
 		else
 			error = error_new(ERROR_FAILED, "out of memory");
-		free(s.known_in);
+		free(s.sent);
 	}
 	vec_free(&s.stack);
 	packet_cursor_free(&cursor);

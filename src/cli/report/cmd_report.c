@@ -8,7 +8,7 @@
 #include "control/base/cleanup.h"
 #include "options/commands.h"
 #include "options/question_options.h"
-#include "report.h"
+#include "report_by.h"
 
 static struct {
 	struct question_args question;
@@ -37,7 +37,13 @@ static const struct option_spec options[] = {
 struct request {
 	const char *path, *function;
 	struct report_options options;
+	struct question question;
 };
+
+static void free_request(struct request *request)
+{
+	question_free(&request->question);
+}
 
 static struct error *read_one(const struct own_traces *traces, struct view_reader *reader,
 			      const char *path, struct report *report)
@@ -69,7 +75,9 @@ static struct error *print_diff(struct view_reader *reader, const struct request
 static void print_one(const struct report *report, const struct request *request,
 		      struct strbuf *text)
 {
-	if (args.tree)
+	if (report->by)
+		report_by_print(report->by, report, &request->options, text);
+	else if (args.tree)
 		report_tree(report, &request->options, text);
 	else if (args.callers)
 		report_callers(report, &request->options, text);
@@ -91,11 +99,17 @@ static struct error *print_report(struct view_reader *reader, const struct reque
 	};
 	struct error *error = view_own_open(request->path, NULL, reader, &traces, NULL);
 
+	if (!error && request->question.key_count &&
+	    !(report.by = report_by_create(&request->question, args.question.keys)))
+		error = error_new(ERROR_FAILED, "out of memory");
 	if (!error)
 		error = read_one(&traces, reader, request->path, &report);
+	if (!error && report.by)
+		error = report_by_error(report.by);
 	/* of a damaged trace, what could be read */
 	if (!error || report.is_damaged)
 		print_one(&report, request, text);
+	report_by_free(report.by);
 	view_own_end(&viewer);
 	return error;
 }
@@ -113,19 +127,29 @@ static struct error *read_and_print(struct view_reader *reader, void *context)
 	return error;
 }
 
+/* Refuses questions that make no sense together. */
+static struct error *check_question(const struct question *question)
+{
+	if (!question->key_count && question->value.text)
+		return error_new(ERROR_USAGE, "--of: needs --by KEY (--by function: one row each)");
+	if (question->key_count && (args.tree || args.callers || args.diff))
+		return error_new(ERROR_USAGE, "--by: not with --tree, --callers and --diff");
+	return NULL;
+}
+
 static struct error *run(const struct words *words, int *ret_status)
 {
 	_cleanup_free_ char *newest = NULL;
-	struct request request = { 0 };
-	_cleanup_(question_free) struct question question = { 0 };
-	struct error *error = question_options_read(&args.question, &question);
+	_cleanup_(free_request) struct request request = { 0 };
+	struct error *error = question_options_read(&args.question, &request.question);
 
 	if (!error)
 		error = view_newest_choose(words, 2, &newest, &request.path);
 	if (error)
 		return error;
-	if (question.key_count || question.value.text)
-		return error_new(ERROR_USAGE, "--by and --of: not in this version");
+	error = check_question(&request.question);
+	if (error)
+		return error;
 	if (args.tree + args.callers + (args.diff != NULL) > 1)
 		return error_new(ERROR_USAGE, "give one of --tree, --callers and --diff");
 	if ((args.tree || args.callers) && (args.json || args.csv))
@@ -159,12 +183,19 @@ const struct command command_report = {
 		"and p99 are per call. Durations need a trace with exits (trace -e). With FUNCTION: how its\n"
 		"durations are distributed, its callers and callees, and its slowest calls with arguments.\n"
 		"\n"
+		"With --by: one row per key, which is taken when a call begins (ret: when it ends). Total is the\n"
+		"time during which a call with that key was on the thread's stack. Keys beyond --keys share the\n"
+		"row (other keys: N), so sums are exact; (unknown) are calls whose entry isn't in the trace.\n"
+		"caller is the function of a recorded backtrace (-t backtrace), or the traced one around the call.\n"
+		"\n"
 		"Calls that lost events cut, calls that ended by an exception, and calls that hadn't ended have\n"
 		"no duration in any number; lines below the table say how many. Without TRACE: the newest trace\n"
 		"in the current directory.",
 	.example = "dyntrace report redis.dyntrace\n"
 		   "dyntrace report redis.dyntrace processCommand\n"
 		   "dyntrace report --tree redis.dyntrace\n"
+		   "dyntrace report app.dyntrace malloc --by size --of size --top 5\n"
+		   "dyntrace report app.dyntrace --by '$tid,function' --sort p99\n"
 		   "dyntrace report before.dyntrace --diff after.dyntrace",
 	.options = options,
 	.run = run,

@@ -108,6 +108,7 @@ struct report {
 	size_t slow_count;
 	struct viewer *viewer; /* prints arguments */
 	struct report_listener *listener; /* NULL: none */
+	struct report_by *by; /* rows by key; NULL: none */
 };
 
 /* Reads opened traces. `report` begins with all zero but what is wanted. */

@@ -10,7 +10,7 @@
 
 #include "control/base/cleanup.h"
 #include "options/table_text.h"
-#include "report.h"
+#include "report_by.h"
 
 #define DEPTH_MAX (1u << 20) /* open calls */
 #define TREE_DEPTH 200
@@ -31,7 +31,7 @@ struct open_call {
 	uint64_t children; /* ns */
 	uint64_t inside; /* ns of calls of the same function inside it that were counted (O1) */
 	uint64_t number, cycles; /* of its entry */
-	uint8_t *entry; /* a copy of the event, of the function that is looked at */
+	uint8_t *entry; /* a copy of the event, of the function that is looked at; by key: of all */
 	const struct layout_event *entry_type;
 };
 
@@ -214,7 +214,7 @@ static bool keeps_entry(const struct replay *replay, const struct open_call *cal
 {
 	const struct report *report = replay->report;
 
-	return (report->wanted && call->function == report->wanted_index) ||
+	return (report->wanted ? call->function == report->wanted_index : report->by != NULL) ||
 	       (report->listener && report->listener->keeps &&
 		report->listener->keeps(report->listener, call->number));
 }
@@ -340,6 +340,42 @@ static void add_edges(struct replay *replay, uint32_t function, bool has_entry, 
 	}
 }
 
+/* ---- rows by key ---------------------------------------------------------------------------- */
+
+/* Counts the current event by key: an entry or bare event, or the exit of `call` (O4). */
+static void count_by_key(struct replay *replay, uint32_t function, const struct open_call *call,
+			 uint64_t duration, uint64_t self)
+{
+	struct report *report = replay->report;
+	const struct packet_cursor *cursor = replay->cursor;
+	bool is_exit = cursor->type->part == LAYOUT_EXIT;
+	const struct open_call *outer = replay->stack.count ? vec_last(&replay->stack) : NULL;
+	struct packet_cursor entry = { .head = cursor->head };
+	struct by_call one = {
+		.exit = is_exit ? cursor : NULL,
+		.entry = is_exit ? NULL : cursor,
+		.input = replay->input,
+		.caller = outer ? report->functions.items[outer->function].name : NULL,
+		.function = function,
+		.has_exit = report->functions.items[function].has_exit,
+		.thread = replay->thread,
+		.duration = duration,
+		.self = self,
+		.serial = call ? call->number : replay->entries + 1,
+		.outer = outer ? outer->number : 0,
+	};
+
+	if (report->wanted && function != report->wanted_index)
+		return;
+	if (call && call->entry) {
+		entry.type = call->entry_type;
+		entry.event = call->entry;
+		entry.cycles = call->cycles;
+		one.entry = &entry;
+	}
+	replay->failed |= !report_by_take(report->by, report, &one);
+}
+
 /* ---- events --------------------------------------------------------------------------------- */
 
 static uint64_t duration_of(const struct packet_cursor *cursor, const struct meaning *meaning)
@@ -391,6 +427,8 @@ static void count_call(struct replay *replay, uint32_t index, const struct open_
 		node->total += duration;
 		node->self += self;
 	}
+	if (report->by)
+		count_by_key(replay, index, call, duration, self);
 	if (report->wanted) {
 		add_edges(replay, index, call != NULL, duration);
 		if (index == report->wanted_index)
@@ -444,6 +482,8 @@ static void take_event(struct replay *replay)
 	}
 	struct report_function *function = &replay->report->functions.items[meaning->function];
 	function->hits++;
+	if (replay->report->by)
+		count_by_key(replay, meaning->function, NULL, 0, 0);
 	if (type->part == LAYOUT_ENTRY && function->has_exit)
 		push(replay, meaning);
 	else

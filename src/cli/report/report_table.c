@@ -33,6 +33,7 @@ struct calls_row report_row(const struct report_function *f, struct calls_name *
 		.names = name,
 		.has_values = f->has_exit,
 		.has_self = f->durations.count > f->partial,
+		.has_fates = f->has_exit,
 		.hits = f->hits,
 		.unwound = f->unwound,
 		.inside = f->inside,

@@ -326,7 +326,7 @@ static struct error *trace_target(struct trace_run *run)
 			 summary.lines_failed ? strerror(summary.lines_failed) :
 						"the output was not read in time");
 	if (!trace_args.quiet)
-		summary_print(run->session, &summary, run->output, trace_args.all_rows);
+		summary_print(run->session, &summary, run->output, &trace_args.summary);
 	if (!ending && summary.probes_left)
 		ending = error_new(ERROR_FAILED, "%s", summary.why);
 	if (error)

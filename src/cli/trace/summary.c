@@ -7,78 +7,100 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "options/calls_table.h"
 #include "options/commands.h"
+#include "options/table_text.h"
 #include "summary_exits.h"
 
-#define ROWS_MAX 40
 #define REFUSALS_MAX 5
 #define COPIES_MAX 8
 
-static int by_hits(const void *a, const void *b)
-{
-	const struct tracepoint_info *x = a, *y = b;
-
-	if (x->hits != y->hits)
-		return x->hits < y->hits ? 1 : -1;
-	return strcmp(x->name, y->name);
-}
-
-static int name_width(const struct tracepoint_info *rows, size_t count)
-{
-	int width = (int)strlen("tracepoint");
-
-	for (size_t i = 0; i < count; i++) {
-		int length = (int)strlen(rows[i].name);
-
-		if (length > width && length <= 60)
-			width = length;
-	}
-	return width;
-}
-
-static bool has_exits(const struct tracepoint_info *rows, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (rows[i].has_exit)
-			return true;
-	}
-	return false;
-}
-
 /* True if all tracepoints only count: they lose nothing, so hits/s replaces the losses. */
-static bool is_counted(const struct tracepoint_info *rows, size_t count)
+static bool is_counted(const struct tracepoint_info *infos, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (!rows[i].tracer || strcmp(rows[i].tracer, "count") != 0)
+		if (!infos[i].tracer || strcmp(infos[i].tracer, "count") != 0)
 			return false;
 	}
 	return count > 0;
 }
 
-static void print_rows(const struct tracepoint_info *rows, size_t count, bool all)
+/* Other tracers than these two don't know durations. */
+static bool has_times(const struct tracepoint_info *info)
 {
-	size_t shown = all || count <= ROWS_MAX ? count : ROWS_MAX;
-	int width = name_width(rows, shown);
+	return info->has_exit && (!info->tracer || !strcmp(info->tracer, "ctf") ||
+				  !strcmp(info->tracer, "count"));
+}
 
-	bool counted = is_counted(rows, count);
+static struct calls_row make_row(const struct tracepoint_info *info, struct calls_name *name)
+{
+	const struct tracepoint_times *times = &info->times;
 
-	cli_print_error("%-*s  %12s  %12s", width, "tracepoint", "hits",
-		counted ? "hits/s" : "lost");
-	if (has_exits(rows, count))
-		summary_exits_head();
-	cli_print_error("\n");
-	for (size_t i = 0; i < shown; i++) {
-		cli_print_error("%-*s  %12llu", width, rows[i].name,
-			(unsigned long long)rows[i].hits);
-		if (counted)
-			cli_print_error("  %12.0f", rows[i].rate);
-		else
-			cli_print_error("  %12llu", (unsigned long long)rows[i].lost);
-		summary_exits_row(&rows[i]);
-		cli_print_error("\n");
+	*name = (struct calls_name){ .text = info->name };
+	return (struct calls_row){
+		.names = name,
+		.has_values = has_times(info),
+		.has_self = times->self_known,
+		.has_fates = info->has_exit,
+		.hits = info->hits,
+		.lost = info->lost,
+		.rate = info->rate,
+		.calls = times->calls,
+		.total = (int64_t)times->total,
+		.self = (int64_t)times->self,
+		.mean = times->calls ? (int64_t)(times->durations / times->calls) : 0,
+		.p50 = (int64_t)times->p50,
+		.p90 = (int64_t)times->p90,
+		.p99 = (int64_t)times->p99,
+		.max = (int64_t)times->max,
+		.unwound = info->unwound,
+		.inside = info->inside,
+		.missed = info->missed,
+		.cut = times->cut,
+	};
+}
+
+static void make_table(const struct tracepoint_info *infos, size_t count,
+		       const struct summary_options *options, struct calls_row *rows,
+		       struct calls_name *names, struct calls_table *table)
+{
+	for (size_t i = 0; i < count; i++) {
+		table->has_values |= infos[i].has_exit;
+		if (!options->all_rows && !infos[i].hits && !infos[i].lost)
+			continue;
+		rows[table->count] = make_row(&infos[i], &names[table->count]);
+		table->count++;
 	}
-	if (shown < count)
-		cli_print_error("(and %zu more)\n", count - shown);
+	table->columns = CALLS_HAS_SELF | CALLS_HAS_FATES | CALLS_HAS_MISSED |
+			 (is_counted(infos, count) ? CALLS_HAS_RATE : CALLS_HAS_LOST);
+	calls_table_sort(rows, table->count, CALLS_BY_DEFAULT, table->has_values);
+}
+
+/* Appends the table, or the same as JSON. */
+static void add_rows(const struct tracepoint_info *infos, size_t count,
+		     const struct summary_options *options, struct strbuf *text)
+{
+	static const char *const titles[] = { "function" };
+	_cleanup_free_ struct calls_row *rows = calloc(count + 1, sizeof(*rows));
+	_cleanup_free_ struct calls_name *names = calloc(count + 1, sizeof(*names));
+	struct calls_table table = { .titles = titles,
+				     .title_count = 1,
+				     .is_time = true,
+				     .is_wide = options->is_wide,
+				     .rows = rows };
+
+	if (!rows || !names)
+		return;
+	make_table(infos, count, options, rows, names, &table);
+	if (options->is_json) {
+		calls_table_json(&table, text);
+		return;
+	}
+	if (!options->all_rows && table.count > CALLS_ROWS_USUAL) {
+		table.left = table.count - CALLS_ROWS_USUAL;
+		table.count = CALLS_ROWS_USUAL;
+	}
+	calls_table_text(&table, text);
 }
 
 /* True for a tracepoint whose library was never loaded. */
@@ -178,31 +200,21 @@ static void print_totals(const struct session_summary *summary, const char *dire
 		cli_print_error("; trace: %s\n", directory);
 }
 
-void summary_print(const struct session *session, const struct session_summary *summary,
-		   const char *directory, bool all_rows)
+/* Suggests the command that looks at the trace, with all that a shell might misread in quotes. */
+static void print_look(const char *directory)
 {
-	size_t count = session_tracepoint_count(session), placed = 0;
-	_cleanup_free_ struct tracepoint_info *rows = calloc(count + 1, sizeof(*rows));
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "/._-+:@%,=";
 
-	for (size_t i = 0; rows && i < count; i++) {
-		struct tracepoint_info info = session_tracepoint(session, i);
+	if (strspn(directory, plain) == strlen(directory) && directory[0] != '-')
+		cli_print_error("look at it: dyntrace report %s\n", directory);
+	else if (!strchr(directory, '\''))
+		cli_print_error("look at it: dyntrace report %s'%s'\n",
+				directory[0] == '-' ? "./" : "", directory);
+}
 
-		if (info.how && !has_waited(&info))
-			rows[placed++] = info;
-	}
-	fflush(stdout);
-	if (rows) {
-		qsort(rows, placed, sizeof(*rows), by_hits);
-		print_rows(rows, placed, all_rows);
-	}
-	print_copies(session);
-	print_refusals(session);
-	print_uncalled(session);
-	summary_exits_rest(session);
-	if (directory)
-		print_totals(summary, directory);
-	else
-		cli_print_error("traced for %.3f s\n", recorded_seconds(summary));
+static void print_notes(const struct session_summary *summary)
+{
 	if (summary->late_libraries)
 		cli_note(
 			"placing tracepoints in a newly loaded library took more than 2 s, and the process went "
@@ -214,4 +226,61 @@ void summary_print(const struct session *session, const struct session_summary *
 			summary->suspended);
 	if (summary->left && !summary->probes_left) /* that is an error */
 		cli_note("%s", summary->why);
+}
+
+/* Begins the object, whose last member is the list of tracepoints. */
+static void begin_json(const struct session_summary *summary, const char *directory,
+		       struct strbuf *text)
+{
+	const struct reader_totals *totals = &summary->totals;
+
+	quote_format(text, "{\"events\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"overwritten\":%" PRIu64
+		     ",\"bytes\":%" PRIu64 ",\"seconds\":%.3f,", totals->events,
+		     totals->lost + totals->holes, totals->overwritten, totals->bytes,
+		     recorded_seconds(summary));
+	if (directory && !access(directory, F_OK)) {
+		text_add_json(text, "trace", directory);
+		text_add(text, ",");
+	}
+	text_add(text, "\"functions\":");
+}
+
+static void print_text(const struct session *session, const struct session_summary *summary,
+		       const char *directory)
+{
+	print_copies(session);
+	print_refusals(session);
+	print_uncalled(session);
+	summary_exits_rest(session);
+	if (directory)
+		print_totals(summary, directory);
+	else
+		cli_print_error("traced for %.3f s\n", recorded_seconds(summary));
+	print_notes(summary);
+	if (directory && summary->totals.events && !access(directory, F_OK))
+		print_look(directory);
+}
+
+void summary_print(const struct session *session, const struct session_summary *summary,
+		   const char *directory, const struct summary_options *options)
+{
+	size_t count = session_tracepoint_count(session), placed = 0;
+	_cleanup_free_ struct tracepoint_info *infos = calloc(count + 1, sizeof(*infos));
+	_cleanup_(strbuf_free) struct strbuf text = { 0 };
+
+	for (size_t i = 0; infos && i < count; i++) {
+		struct tracepoint_info info = session_tracepoint(session, i);
+
+		if (info.how && !has_waited(&info))
+			infos[placed++] = info;
+	}
+	fflush(stdout);
+	if (options->is_json)
+		begin_json(summary, directory, &text);
+	if (infos)
+		add_rows(infos, placed, options, &text);
+	text_add(&text, options->is_json ? "}\n" : "");
+	cli_print_error_text(&text);
+	if (!options->is_json)
+		print_text(session, summary, directory);
 }

@@ -6,9 +6,15 @@
 
 #include "control/session/session.h"
 
-/* Prints the tracepoints, most hits first (the first 40, or all_rows), then what could not be
- * traced, the totals and the trace's directory. */
+struct summary_options {
+	bool all_rows; /* also tracepoints without hits, and more than 40 */
+	bool is_wide; /* all columns */
+	bool is_json; /* on one line per tracepoint, instead of text */
+};
+
+/* Prints the table of tracepoints (options/calls_table.h), then what could not be traced, the
+ * totals, the trace's directory and how to look at it. */
 void summary_print(const struct session *session, const struct session_summary *summary,
-		   const char *directory, bool all_rows);
+		   const char *directory, const struct summary_options *options);
 
 #endif

@@ -3,49 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "control/base/cleanup.h"
+#include "options/calls_table.h"
 #include "options/commands.h"
-#include "options/time_text.h"
 
 #define REFUSALS_MAX 5
-
-void summary_exits_time(uint64_t ns, char *text)
-{
-	time_text(ns, text);
-}
-
-void summary_exits_head(void)
-{
-	cli_print_error("  %9s %9s %9s %9s %9s %9s %9s  %8s %8s %8s", "total", "mean", "p50", "p90",
-		"p99", "max", "self", "unwound", "inside", "missed");
-}
-
-static void print_time(bool known, uint64_t ns)
-{
-	char text[TIME_TEXT] = "-";
-
-	if (known)
-		summary_exits_time(ns, text);
-	cli_print_error(" %9s", text);
-}
-
-void summary_exits_row(const struct tracepoint_info *row)
-{
-	const struct tracepoint_times *times = &row->times;
-	bool any = times->calls > 0;
-
-	if (!row->has_exit)
-		return;
-	cli_print_error(" ");
-	print_time(any, times->total);
-	print_time(any, any ? times->durations / times->calls : 0);
-	print_time(any, times->p50);
-	print_time(any, times->p90);
-	print_time(any, times->p99);
-	print_time(any, times->max);
-	print_time(any && times->self_known, times->self);
-	cli_print_error("  %8llu %8llu %8llu", (unsigned long long)row->unwound,
-		(unsigned long long)row->inside, (unsigned long long)row->missed);
-}
 
 static void print_foreign(const struct session *session)
 {
@@ -102,10 +64,9 @@ void summary_exits_rest(const struct session *session)
 	}
 	if (refused > REFUSALS_MAX)
 		cli_print_error("exit not traced: %zu more\n", refused - REFUSALS_MAX);
-	if (unwound + inside + missed)
-		cli_print_error("calls without an exit: %llu unwound, %llu inside, %llu missed\n",
-			(unsigned long long)unwound, (unsigned long long)inside,
-			(unsigned long long)missed);
+	_cleanup_(strbuf_free) struct strbuf text = { 0 };
+	calls_table_fates(unwound, inside, missed, &text);
+	cli_print_error_text(&text);
 	print_foreign(session);
 	print_late_refusals(session);
 }

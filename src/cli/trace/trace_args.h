@@ -8,6 +8,7 @@
 
 #include "control/event/tracer.h"
 #include "options/options.h"
+#include "summary.h"
 
 #define CONTEXTS_MAX 64
 
@@ -35,7 +36,8 @@ struct trace_args {
 	bool no_suspend;
 	bool exit;
 	bool wait;
-	bool all_rows, quiet;
+	struct summary_options summary;
+	bool quiet;
 	const char *tracer_text;
 	char *tracer_name;
 	const char *tracer_argument;

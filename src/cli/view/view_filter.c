@@ -24,6 +24,7 @@
 struct kind {
 	const void *class;
 	bool is_known; /* its events have all the fields */
+	struct type type; /* of a value */
 	struct value_ops ops;
 	struct value_texts texts;
 	char *names[NAMES_MAX]; /* of the fields */
@@ -33,6 +34,7 @@ struct kind {
 struct view_filter {
 	const char *text;
 	const struct filter_source *source;
+	bool is_value; /* not a condition */
 	VEC(struct kind *) kinds;
 	struct kind *last; /* of the previous event */
 	struct error *error; /* of the unknown kind whose compilation went furthest */
@@ -53,6 +55,15 @@ struct view_filter *view_filter_create(const char *text, const struct filter_sou
 		filter->text = text;
 		filter->source = source;
 	}
+	return filter;
+}
+
+struct view_filter *view_filter_create_value(const char *text, const struct filter_source *source)
+{
+	struct view_filter *filter = view_filter_create(text, source);
+
+	if (filter)
+		filter->is_value = true;
 	return filter;
 }
 
@@ -130,6 +141,17 @@ static size_t caret(const struct error *error)
 	return line ? strlen(line) : 0;
 }
 
+static struct error *compile_value(const char *text, const struct expr_names *names,
+				   struct kind *kind)
+{
+	struct value_place place = { 0 };
+	struct error *error = expr_variable(text, names, &kind->type, &place);
+
+	if (!error)
+		kind->ops = place.ops;
+	return error;
+}
+
 static struct kind *compile(struct view_filter *filter, const void *event)
 {
 	struct kind *kind = calloc(1, sizeof(*kind));
@@ -146,7 +168,9 @@ static struct kind *compile(struct view_filter *filter, const void *event)
 		return NULL;
 	}
 	kind->class = filter->source->class(event);
-	error = expr_condition(filter->text, &names, &kind->ops, &kind->texts);
+	error = filter->is_value ?
+			compile_value(filter->text, &names, kind) :
+			expr_condition(filter->text, &names, &kind->ops, &kind->texts);
 	kind->is_known = !error;
 	if (error && (!filter->error || caret(error) > caret(filter->error))) {
 		error_free(filter->error);
@@ -249,7 +273,9 @@ static size_t step(struct machine *m, const struct dt_op *op)
 	}
 }
 
-bool view_filter_wants(struct view_filter *filter, const void *event)
+/* Runs the operations; false: the event's fields don't allow it. */
+static bool execute(struct view_filter *filter, const void *event, struct machine *ret_machine,
+		    uint64_t *ret_top)
 {
 	struct kind *kind = find_kind(filter, event);
 	struct machine m = { .source = filter->source, .kind = kind, .event = event };
@@ -259,7 +285,51 @@ bool view_filter_wants(struct view_filter *filter, const void *event)
 	filter->last = kind;
 	for (size_t i = 0; i < kind->ops.count && !m.failed; i++)
 		i += step(&m, &kind->ops.items[i]);
-	return !m.failed && pop(&m) != 0;
+	*ret_top = pop(&m);
+	*ret_machine = m;
+	return !m.failed;
+}
+
+bool view_filter_wants(struct view_filter *filter, const void *event)
+{
+	struct machine m;
+	uint64_t top;
+
+	return execute(filter, event, &m, &top) && top != 0;
+}
+
+bool view_filter_fits(struct view_filter *filter, const void *event)
+{
+	const struct kind *kind = find_kind(filter, event);
+
+	return kind && kind->is_known;
+}
+
+bool view_filter_value(struct view_filter *filter, const void *event,
+		       struct filter_value *ret_value)
+{
+	struct machine m;
+	uint64_t top;
+
+	if (!execute(filter, event, &m, &top))
+		return false;
+	const struct type *type = &m.kind->type;
+	if (type->kind == TYPE_TEXT) {
+		const char *name = m.kind->names[top % NAMES_MAX];
+
+		*ret_value = (struct filter_value){ .kind = FILTER_TEXT,
+						    .text = m.source->name(event) };
+		return name && (!strcmp(name, "$name") ||
+				m.source->find(event, name, ret_value));
+	}
+	*ret_value = (struct filter_value){
+		.kind = type->kind == TYPE_FLOAT ?
+				(type->size == 4 ? FILTER_SINGLE : FILTER_DOUBLE) :
+			type->is_signed ? FILTER_SIGNED :
+					  FILTER_UNSIGNED,
+		.number = top,
+	};
+	return true;
 }
 
 struct error *view_filter_error(struct view_filter *filter)

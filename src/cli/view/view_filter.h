@@ -41,8 +41,15 @@ extern const struct filter_source view_filter_own; /* events are struct packet_c
 
 /* NULL: out of memory. The text is borrowed. */
 struct view_filter *view_filter_create(const char *text, const struct filter_source *source);
+/* The same for an expression that isn't a condition. */
+struct view_filter *view_filter_create_value(const char *text, const struct filter_source *source);
 void view_filter_destroy(struct view_filter *filter);
 bool view_filter_wants(struct view_filter *filter, const void *event);
+/* Do events of this one's class have all the fields? */
+bool view_filter_fits(struct view_filter *filter, const void *event);
+/* The expression's value; false: the event lacks a field. Text is the event's. */
+bool view_filter_value(struct view_filter *filter, const void *event,
+		       struct filter_value *ret_value);
 /* After the last event: why the filter fits no event class; NULL: it fits one, or no event came.
  * Caller frees. */
 struct error *view_filter_error(struct view_filter *filter);

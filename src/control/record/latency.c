@@ -7,7 +7,10 @@
 #include "shared/sorted.h"
 #include "shared/layout.h"
 #include "control/exits/code/exit_stub.h"
-#include "histogram.h"
+
+#define DEPTH_MAX (1u << 20) /* open calls, as in report */
+#define CUT_MAX 4096 /* calls whose exits are waited for after a loss */
+#define CLOCK_MASK ((1ULL << (64 - DT_EVENT_ID_BITS)) - 1)
 
 enum role { ROLE_NONE, ROLE_ENTRY, ROLE_EXIT };
 
@@ -60,7 +63,8 @@ bool latency_add(struct latency *latency, uint32_t entry_id)
 	assert(entry_id + 1 < latency->types->count);
 	if (!grow(latency))
 		return false;
-	free(latency->functions[entry_id].buckets); /* an earlier function may have had the id */
+	/* an earlier function may have had the id */
+	distribution_free(&latency->functions[entry_id].durations);
 	latency->functions[entry_id] = (struct latency_function){ 0 };
 	latency->durations[entry_id + 1] = duration_word(&latency->types->items[entry_id + 1]);
 	latency->roles[entry_id] = ROLE_ENTRY;
@@ -68,53 +72,18 @@ bool latency_add(struct latency *latency, uint32_t entry_id)
 	return true;
 }
 
-static void free_stream(struct latency_stream *stream)
-{
-	vec_free(&stream->calls);
-	free(stream->within);
-}
-
 void latency_free(struct latency *latency)
 {
 	for (size_t i = 0; i < latency->count && latency->functions; i++)
-		free(latency->functions[i].buckets);
-	for (size_t i = 0; i < latency->streams.count; i++)
-		free_stream(&latency->streams.items[i]);
+		distribution_free(&latency->functions[i].durations);
+	for (size_t i = 0; i < latency->streams.count; i++) {
+		vec_free(&latency->streams.items[i].calls);
+		vec_free(&latency->streams.items[i].cut);
+	}
 	vec_free(&latency->streams);
 	free(latency->functions);
 	free(latency->roles);
 	free(latency->durations);
-}
-
-/* ---- histogram ------------------------------------------------------------------------------ */
-
-static void count_duration(struct latency_function *function, uint64_t duration)
-{
-	function->calls++;
-	function->durations += duration;
-	if (duration > function->max)
-		function->max = duration;
-	if (!function->buckets)
-		function->buckets = calloc(LATENCY_BUCKETS, sizeof(*function->buckets));
-	if (function->buckets)
-		function->buckets[histogram_bucket(duration, LATENCY_BITS)]++;
-}
-
-/* The value below or at which `share` of the calls lie. Not histogram_quantile: counts of 32 bits
- * take half the memory, with a histogram per function. */
-static uint64_t quantile(const struct latency_function *function, double share)
-{
-	uint64_t rank = (uint64_t)((double)function->calls * share), seen = 0;
-
-	for (uint32_t i = 0; function->buckets && i < LATENCY_BUCKETS; i++) {
-		seen += function->buckets[i];
-		if (seen > rank || seen == function->calls) {
-			uint64_t middle = histogram_middle(i, LATENCY_BITS);
-
-			return middle < function->max ? middle : function->max;
-		}
-	}
-	return 0;
 }
 
 void latency_times(const struct latency *latency, uint32_t entry_id,
@@ -123,15 +92,19 @@ void latency_times(const struct latency *latency, uint32_t entry_id,
 	if (entry_id >= latency->count)
 		return;
 	const struct latency_function *function = &latency->functions[entry_id];
-	*ret_times = (struct tracepoint_times){ .calls = function->calls,
-						.total = function->total,
-						.durations = function->durations,
-						.self = function->self,
-						.max = function->max,
-						.p50 = quantile(function, 0.50),
-						.p90 = quantile(function, 0.90),
-						.p99 = quantile(function, 0.99),
-						.self_known = !function->unnested };
+	const struct distribution *durations = &function->durations;
+	*ret_times = (struct tracepoint_times){
+		.calls = durations->count,
+		.total = function->total,
+		.self = function->self,
+		.durations = (uint64_t)durations->sum,
+		.max = (uint64_t)durations->max,
+		.p50 = (uint64_t)distribution_quantile(durations, 0.50),
+		.p90 = (uint64_t)distribution_quantile(durations, 0.90),
+		.p99 = (uint64_t)distribution_quantile(durations, 0.99),
+		.self_known = durations->count > function->partial,
+		.cut = function->cut,
+	};
 }
 
 /* ---- nesting -------------------------------------------------------------------------------- */
@@ -152,96 +125,177 @@ static struct latency_stream *find_stream(struct latency *latency, uint64_t numb
 	return at;
 }
 
-/* Closes the innermost open call of the function. Drops the calls inside it, which ended without an
- * exit. */
-static bool close_call(struct latency *latency, struct latency_stream *stream, uint32_t id,
-		       struct latency_call *ret_call)
-{
-	size_t at = stream->calls.count;
-	uint64_t children = 0;
+/* A batch that is being read. */
+struct reading {
+	struct latency *latency;
+	struct latency_stream *stream; /* NULL: no memory for one */
+	const struct latency_batch *batch;
+	uint64_t clock; /* of the current event */
+};
 
-	while (at && stream->calls.items[at - 1].id != id)
-		at--;
-	if (!at)
-		return false;
-	for (size_t i = at; i < stream->calls.count; i++) {
-		latency->functions[stream->calls.items[i].id].unnested = true;
-		children += stream->calls.items[i].children;
+static struct latency_function *function_at(struct reading *reading, uint32_t id)
+{
+	struct latency_function *function = &reading->latency->functions[id];
+
+	if (function->batch != reading->latency->batch) {
+		function->batch = reading->latency->batch;
+		function->top = LATENCY_NONE;
 	}
-	*ret_call = stream->calls.items[at - 1];
-	ret_call->children += children;
-	stream->calls.count = at - 1;
-	return true;
+	return function;
 }
 
-/* NULL: out of memory. */
-static uint64_t *find_within(const struct latency *latency, struct latency_stream *stream,
-			     uint32_t id)
+/* Finds the functions' innermost open calls, which other threads' batches have moved. */
+static void find_tops(struct reading *reading)
 {
-	assert(id < latency->count);
-	if (id >= stream->within_room) {
-		uint64_t *more = calloc(latency->count, sizeof(*more));
+	const struct latency_stream *stream = reading->stream;
 
-		if (!more)
-			return NULL;
-		if (stream->within)
-			memcpy(more, stream->within, stream->within_room * sizeof(*more));
-		free(stream->within);
-		stream->within = more;
-		stream->within_room = latency->count;
+	for (size_t i = 0; i < stream->calls.count; i++)
+		function_at(reading, stream->calls.items[i].id)->top = (uint32_t)i;
+}
+
+/* Calls that are open now, and those whose exits come later, were cut (O2). */
+static void take_loss(struct reading *reading)
+{
+	struct latency_stream *stream = reading->stream;
+
+	for (size_t i = 0; i < stream->calls.count; i++) {
+		reading->latency->functions[stream->calls.items[i].id].cut++;
+		if (stream->cut.count < CUT_MAX)
+			vec_push(&stream->cut, stream->calls.items[i].id);
 	}
-	return &stream->within[id];
+	stream->calls.count = 0;
+	stream->lost = reading->batch->lost;
+	stream->cut_before = reading->batch->begin;
 }
 
-static void open_call(const struct latency *latency, struct latency_stream *stream, uint32_t id)
+static void push(struct reading *reading, uint32_t id)
 {
-	const uint64_t *within = find_within(latency, stream, id);
+	struct latency_stream *stream = reading->stream;
+	struct latency_function *function = function_at(reading, id);
+	struct latency_call call = { .id = id, .below = function->top };
 
-	vec_push(&stream->calls,
-		 (struct latency_call){ .id = id, .within = within ? *within : 0 });
+	if (stream->calls.count < DEPTH_MAX && vec_push(&stream->calls, call))
+		function->top = (uint32_t)stream->calls.count - 1;
 }
 
-static void count_exit(struct latency *latency, struct latency_stream *stream, uint32_t id,
+static struct latency_call pop(struct reading *reading)
+{
+	struct latency_stream *stream = reading->stream;
+	struct latency_call call = stream->calls.items[--stream->calls.count];
+
+	function_at(reading, call.id)->top = call.below;
+	return call;
+}
+
+/* Takes a call off that ended without an exit. Its children become those of the call around it. */
+static void drop(struct reading *reading)
+{
+	struct latency_stream *stream = reading->stream;
+	struct latency_call call = pop(reading);
+
+	if (call.below != LATENCY_NONE)
+		stream->calls.items[call.below].inside += call.inside;
+	if (stream->calls.count)
+		vec_last(&stream->calls)->children += call.children;
+}
+
+/* (O2) Did the call begin before the last loss? */
+static bool is_cut(const struct reading *reading, uint64_t duration)
+{
+	double cycles = (double)duration * (double)reading->batch->frequency / 1e9;
+	uint64_t before = reading->stream->cut_before;
+
+	return before && (cycles >= (double)reading->clock ||
+			  reading->clock - (uint64_t)cycles < before);
+}
+
+/* Counts a call that was cut, unless it was counted when the loss came. */
+static void count_cut(struct reading *reading, uint32_t id)
+{
+	struct latency_stream *stream = reading->stream;
+
+	for (size_t i = stream->cut.count; i-- > 0;)
+		if (stream->cut.items[i] == id) {
+			stream->cut.items[i] = *vec_last(&stream->cut);
+			stream->cut.count--;
+			return;
+		}
+	reading->latency->functions[id].cut++;
+}
+
+/* `call` is NULL if its entry isn't there. */
+static void count_call(struct reading *reading, uint32_t id, const struct latency_call *call,
 		       uint64_t duration)
 {
-	struct latency_function *function = &latency->functions[id];
-	struct latency_call call;
+	struct latency_function *function = &reading->latency->functions[id];
+	struct latency_stream *stream = reading->stream;
+	uint64_t children = call ? call->children : 0, inside = call ? call->inside : 0;
 
-	count_duration(function, duration);
-	if (!stream || !close_call(latency, stream, id, &call)) {
-		function->unnested = true;
-		function->total += duration;
+	if (!distribution_add(&function->durations, (int64_t)duration, 1))
 		return;
-	}
-	uint64_t *within = find_within(latency, stream, id);
-	function->total += within ? call.within + duration - *within : duration;
-	if (within)
-		*within = call.within + duration;
-	function->self += duration > call.children ? duration - call.children : 0;
-	if (stream->calls.count)
+	function->total += duration > inside ? duration - inside : 0; /* O1 */
+	if (call && call->below != LATENCY_NONE)
+		stream->calls.items[call->below].inside += duration;
+	if (call)
+		function->self += duration > children ? duration - children : 0;
+	else
+		function->partial++; /* O3 */
+	if (stream && stream->calls.count)
 		vec_last(&stream->calls)->children += duration;
 }
 
-void latency_events(struct latency *latency, uint64_t number, const uint64_t *events, size_t words)
+static void end_call(struct reading *reading, uint32_t id, uint64_t duration)
 {
-	struct latency_stream *stream = find_stream(latency, number);
+	struct latency_stream *stream = reading->stream;
+	uint32_t top = function_at(reading, id)->top;
 
-	for (size_t at = 0; at < words;) {
-		uint64_t id = events[at] & DT_EVENT_ID_MASK;
+	duration = duration < INT64_MAX ? duration : INT64_MAX;
+	if (!stream || top == LATENCY_NONE) {
+		if (stream && is_cut(reading, duration))
+			count_cut(reading, id);
+		else
+			count_call(reading, id, NULL, duration);
+		return;
+	}
+	while (stream->calls.count - 1 > top)
+		drop(reading);
+	struct latency_call call = pop(reading);
+	count_call(reading, id, &call, duration);
+}
+
+static void begin_batch(struct reading *reading)
+{
+	reading->latency->batch++;
+	reading->stream = find_stream(reading->latency, reading->batch->stream);
+	if (!reading->stream)
+		return;
+	if (reading->batch->lost > reading->stream->lost)
+		take_loss(reading);
+	find_tops(reading);
+}
+
+void latency_events(struct latency *latency, const struct latency_batch *batch)
+{
+	struct reading reading = { .latency = latency, .batch = batch, .clock = batch->begin };
+	const uint64_t *events = batch->events;
+
+	begin_batch(&reading);
+	for (size_t at = 0; at < batch->words;) {
+		uint64_t id = events[at] & DT_EVENT_ID_MASK, left = batch->words - at;
 
 		if (id >= latency->types->count)
 			return;
 		const struct event_type *type = &latency->types->items[id];
-		size_t size = type->is_variable ? event_measure(type, events + at, (words - at) * 8)
+		size_t size = type->is_variable ? event_measure(type, events + at, left * 8)
 						: type->size;
-		if (!size || (size + 7) / 8 > words - at)
+		if (!size || (size + 7) / 8 > left)
 			return;
 		enum role role = id < latency->count ? latency->roles[id] : ROLE_NONE;
-		if (role == ROLE_ENTRY && stream)
-			open_call(latency, stream, (uint32_t)id);
+		reading.clock += ((events[at] >> DT_EVENT_ID_BITS) - reading.clock) & CLOCK_MASK;
+		if (role == ROLE_ENTRY && reading.stream)
+			push(&reading, (uint32_t)id);
 		else if (role == ROLE_EXIT)
-			count_exit(latency, stream, (uint32_t)id - 1,
-				   events[at + latency->durations[id]]);
+			end_call(&reading, (uint32_t)id - 1, events[at + latency->durations[id]]);
 		at += (size + 7) / 8;
 	}
 }

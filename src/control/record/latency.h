@@ -1,15 +1,16 @@
 /*
- * latency.h - durations of calls: one histogram per function, and self time where calls are
- * properly nested.
+ * latency.h - durations of calls: one distribution per function, total and self time.
  *
- * Gets the events of each thread in order, as the reader writes them. Pure bookkeeping; without
- * memory some calls aren't counted.
+ * Gets the events of each thread in order, as the reader writes them, and counts as `report` does
+ * when it reads the trace (rules O1 to O3 of cli/report/report.h): the summary and the report have
+ * the same numbers. Pure bookkeeping; without memory some calls aren't counted.
  */
 #ifndef DYNTRACE_LATENCY_H
 #define DYNTRACE_LATENCY_H
 
 #include "control/base/vec.h"
 #include "control/event/event.h"
+#include "distribution.h"
 
 /* Durations of the calls of a function whose exits were read; ns. */
 struct tracepoint_times {
@@ -18,34 +19,45 @@ struct tracepoint_times {
 	uint64_t durations; /* of all calls, also inside calls of the same function */
 	uint64_t self, max;
 	uint64_t p50, p90, p99; /* within 1.6% */
-	bool self_known; /* all its calls were properly nested */
+	bool self_known; /* of some calls at least */
+	uint64_t cut; /* calls without a duration, because of lost events (O2) */
 };
-
-/* histogram.h: 32 steps per power of two, within 1.6% of the true value. */
-#define LATENCY_BITS 5u
-#define LATENCY_BUCKETS (60u << LATENCY_BITS)
 
 struct latency_function {
-	uint64_t calls, total, durations, self, max;
-	bool unnested; /* an exit didn't belong to the innermost open call */
-	uint32_t *buckets; /* NULL until the first exit */
+	struct distribution durations;
+	uint64_t total, self;
+	uint64_t cut, partial;
+	/* of the batch that is being read: */
+	uint32_t batch; /* its number; another one: the rest means nothing */
+	uint32_t top; /* innermost open call of the function, an index; LATENCY_NONE: none */
 };
+
+#define LATENCY_NONE UINT32_MAX
 
 /* An open call. */
 struct latency_call {
 	uint32_t id; /* of its entry event */
+	uint32_t below; /* the next call of the same function below it; LATENCY_NONE: none */
 	uint64_t children; /* ns of the calls inside it */
-	uint64_t within; /* latency_stream.within at its entry */
+	uint64_t inside; /* ns of calls of the same function inside it (O1) */
 };
 
 struct latency_stream {
 	uint64_t number;
+	uint64_t lost; /* events, so far */
+	uint64_t cut_before; /* clock: calls that began earlier were cut by a loss; 0: none */
 	VEC(struct latency_call) calls;
-	/* by entry id: ns with a call of the function on the stack. An exit sets it to what it was
-	 * at the call's entry plus the call's duration: calls inside are in that, and calls that
-	 * never returned make nothing wrong. */
-	uint64_t *within;
-	size_t within_room;
+	VEC(uint32_t) cut; /* entry ids of calls that a loss cut, and whose exits may come yet */
+};
+
+/* Whole events of one stream, in order. */
+struct latency_batch {
+	uint64_t stream;
+	const uint64_t *events;
+	size_t words;
+	uint64_t begin; /* clock of the first event */
+	uint64_t lost; /* events of the stream that were lost up to here */
+	uint64_t frequency; /* of the clock, in Hz */
 };
 
 struct latency {
@@ -54,6 +66,7 @@ struct latency {
 	uint8_t *roles; /* by event id */
 	uint16_t *durations; /* by exit id: index of the event's word that holds the duration */
 	size_t count;
+	uint32_t batch; /* how many were read */
 	VEC(struct latency_stream) streams; /* by number */
 };
 
@@ -63,8 +76,7 @@ void latency_init(struct latency *latency, const struct event_types *types);
 bool latency_add(struct latency *latency, uint32_t entry_id);
 void latency_free(struct latency *latency);
 
-/* Takes whole events of one stream, in order. */
-void latency_events(struct latency *latency, uint64_t stream, const uint64_t *events, size_t words);
+void latency_events(struct latency *latency, const struct latency_batch *batch);
 
 /* *ret_times stays as it is if no function has that entry event. */
 void latency_times(const struct latency *latency, uint32_t entry_id,

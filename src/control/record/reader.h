@@ -57,6 +57,7 @@ struct reader_batch {
 	uint64_t begin; /* clock of the first event, all 64 bits */
 	const uint64_t *events;
 	size_t words;
+	uint64_t lost; /* events of the stream, up to here */
 };
 
 /* The clock that the target's events have. */

@@ -190,7 +190,8 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 				      .process = packet.process,
 				      .begin = packet.begin,
 				      .events = reader->buffer,
-				      .words = packet.size / 8 };
+				      .words = packet.size / 8,
+				      .lost = packet.lost };
 	if (reader->options.observe)
 		reader->options.observe(reader->options.observe_context, &batch);
 	stream->read += walk->count;

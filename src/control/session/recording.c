@@ -109,7 +109,13 @@ static void observe_events(void *context, const struct reader_batch *batch)
 	struct session *session = context;
 
 	if (session->exits->returns.v || session->follow->rows.count)
-		latency_events(&session->latency, batch->stream, batch->events, batch->words);
+		latency_events(&session->latency,
+			       &(struct latency_batch){ .stream = batch->stream,
+							.events = batch->events,
+							.words = batch->words,
+							.begin = batch->begin,
+							.lost = batch->lost,
+							.frequency = session->clock.frequency });
 	log_tracer_observe(session, batch);
 }
 
