@@ -4,12 +4,14 @@ import os
 import re
 import select
 import signal
+import socket
+import struct
 import subprocess
 import threading
 import types
 
 import pytest
-from daemon_harness import CALLS
+from daemon_harness import CALLS, message
 from harness import Trace
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -381,6 +383,39 @@ def test_notifications_by_descriptor_and_by_waiting(new_api, daemon, spin):
     library.dyntrace_watch_close(watch)
     with pytest.raises(Failure, match="closed the connection"):
         api.start(None, 0)
+
+
+def event_message(name):
+    return message("WIRE_EVENT", sequence=0, WIRE_TIME=1, WIRE_PID=7, WIRE_PROGRAM="redis", WIRE_EVENT_NAME=name)
+
+
+def test_notifications_that_come_before_the_answer(new_api, scratch):
+    """(A1) They are given out first, in their order. The daemon here is the test's own."""
+    path = os.path.join(scratch, "socket")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+    api = new_api(types.SimpleNamespace(socket=path))
+    client, watch, event = listener.accept()[0], ctypes.c_void_p(), ctypes.POINTER(Event)()
+
+    def answer():
+        watcher = listener.accept()[0]
+        sequence = struct.unpack("<IHHII", watcher.recv(4096)[:16])[3]
+        watcher.sendall(event_message("attached") + event_message("detached") + message("WIRE_REPLY", sequence=sequence)
+                        + event_message("exited"))
+        made.append(watcher)
+    made, thread = [], threading.Thread(target=answer)
+    thread.start()
+    api.check(api.library.dyntrace_watch_open(api.handle, None, ctypes.byref(watch)))
+    thread.join()
+    names = []
+    for _ in range(3):
+        api.check(api.library.dyntrace_watch_next(watch, 20000, ctypes.byref(event)))
+        names.append(event and event[0].name)
+    assert names == [b"attached", b"detached", b"exited"]
+    api.library.dyntrace_watch_close(watch)
+    for one in (*made, client, listener):
+        one.close()
 
 
 @pytest.fixture
