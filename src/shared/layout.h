@@ -73,7 +73,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 33
+#define DT_LAYOUT_VERSION 34
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -98,6 +98,7 @@
 #define DT_SEMAPHORES_MAX 4096u
 #define DT_CALLERS_MAX 4096u
 #define DT_FRAMES_SIZE 16384u
+#define DT_OWNER_DIED 0x40000000u
 
 /* dt_control.flags */
 #define DT_FOLLOW_FORK 1u
@@ -208,7 +209,9 @@ struct dt_control {
 	uint32_t version;
 	uint32_t flags;
 	uint32_t pid; /* of the target, in its own pid namespace */
-	uint32_t controller; /* pid of the controller */
+	/* pid of the controller, for its processor time; 0: it isn't in the target's pid namespace,
+	 * or a filter forbids to ask */
+	uint32_t controller;
 	uint64_t agent; /* where the agent's image is mapped */
 	uint64_t state; /* where struct dt_state is mapped */
 	uint64_t pool; /* where struct dt_pool is mapped */
@@ -235,6 +238,9 @@ struct dt_control {
 	struct dt_range stable[DT_STABLE_MAX];
 	uint32_t modules_ms; /* (N1) */
 	uint32_t program; /* number of the program among those of one trace, from 0 */
+	/* DT_OWNER_DIED: the controller is dead (control/agent/beacon.h); else its tid, or 0 */
+	uint32_t alive;
+	uint32_t pad1;
 	struct dt_window windows[DT_WINDOWS_MAX];
 	struct dt_site sites[DT_SITES_MAX];
 	uint16_t sizes[DT_EVENTS_MAX]; /* of events, by id; DT_SIZE_VARIES: in its second word */
@@ -376,13 +382,13 @@ struct dt_call_shared {
  */
 struct dt_thread {
 	uint32_t claim; /* 0 free, 1 being filled in, 2 valid */
-	uint32_t pid; /* in the target's pid namespace */
+	uint32_t pid; /* in the pid namespace of its process */
 	uint32_t tid;
 	uint32_t chunks; /* sequence number of the next chunk this thread takes */
 	uint64_t start; /* clock when the record was claimed */
 	uint64_t lost; /* events of this thread without room */
 	uint32_t program; /* dt_control.program */
-	uint32_t pad1;
+	uint32_t process; /* dt_state.process */
 	uint64_t pad[3];
 };
 
@@ -435,9 +441,9 @@ struct dt_counter {
 #define DT_EXEC_SEIZED 3u
 struct dt_exec {
 	uint32_t state; /* futex */
-	uint32_t pid; /* in the target's pid namespace */
+	uint32_t pid; /* in the pid namespace of its process */
 	uint32_t tid;
-	uint32_t pad;
+	uint32_t process; /* dt_state.process; of a vfork child: its parent's */
 };
 
 /* By event id, for the summary. Of an entry: entries = exits + unwound + missed + calls inside. */
@@ -473,7 +479,7 @@ struct dt_pool {
 	uint64_t foreign; /* missed calls from code outside of dt_control.callers */
 	/* a thread is about to filter the system calls of its process; a ticket as in (N1) */
 	uint32_t filter_asked;
-	uint32_t pad3;
+	uint32_t processes; /* the last number of a process (dt_state.process) */
 	uint64_t jumped; /* missed calls that ended in a jump to another function (R9) */
 	struct dt_tally tallies[DT_EVENTS_MAX];
 	struct dt_counter counters[DT_COUNTERS_MAX];
@@ -616,7 +622,11 @@ struct dt_state {
 	/* dt_control.returns, once that memory is mapped in this process: the control page is one
 	 * for all processes, and is filled in before */
 	uint64_t returns;
-	uint64_t pad[4];
+	/* The number of this process among those of the pool; 0: none yet, as with `pid`. Pids
+	 * don't tell processes in different pid namespaces apart. */
+	uint32_t process;
+	uint32_t pad0;
+	uint64_t pad[3];
 	struct dt_slot slots[DT_SLOTS];
 	uint8_t stacks[DT_STACKS][DT_STACK_SIZE] __attribute__((aligned(4096)));
 	uint64_t calls[DT_SLOTS]; /* by thread slot: call.h (C1) */

@@ -42,6 +42,9 @@
  * the site of a call that wants a return stub. */
 /* slow.c: a slot, 0 (counted or muted: skip the hit), SLOW_NEEDED or SLOW_AGAIN. */
 uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size);
+/* slow.c: in block mode, is there no room for an event of that size? If there is some, the thread
+ * has it. */
+bool slow_must_wait(const struct dt_control *control, uint32_t size);
 /* slow.c: a slot, 0 or SLOW_AGAIN. */
 uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size);
 /* slow.c: waits a while for room, with signals as they are. *deadline is 0 at first, and kept for
@@ -123,6 +126,12 @@ static inline struct dt_state *agent_state(const struct dt_control *control)
 static inline struct dt_pool *agent_pool(const struct dt_control *control)
 {
 	return (struct dt_pool *)control->pool;
+}
+
+/* Is the controller dead? Asks nobody. */
+static inline bool agent_is_orphan(const struct dt_control *control)
+{
+	return __atomic_load_n(&control->alive, __ATOMIC_RELAXED) & DT_OWNER_DIED;
 }
 
 /* Must the agent make no system call (H26)? */

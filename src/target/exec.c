@@ -37,12 +37,12 @@ uint64_t exec_ask(const struct dt_control *control)
 		return exec_miss(control);
 	exec->pid = sys_getpid();
 	exec->tid = sys_gettid();
+	exec->process = agent_state(control)->process;
 	/* Pairs with follow_look in the controller. */
 	__atomic_store_n(&exec->state, DT_EXEC_ASKED, __ATOMIC_RELEASE);
 	chunk_wake(control);
 	while (__atomic_load_n(&exec->state, __ATOMIC_ACQUIRE) == DT_EXEC_ASKED) {
-		if (sys_now_ns() < deadline &&
-		    !(control->controller && sys_process_is_dead(control->controller))) {
+		if (sys_now_ns() < deadline && !agent_is_orphan(control)) {
 			sys_futex_wait(&exec->state, DT_EXEC_ASKED, EXEC_WAIT_NS);
 			continue;
 		}

@@ -40,6 +40,8 @@ static void gather_begin(struct gather *g)
 		return;
 	}
 	slot = (struct dt_slot *)slow_path(g->control, program->id, program->size_max);
+	if ((uint64_t)slot == SLOW_AGAIN) /* the room of gather_event was taken from us (T2) */
+		slot = (struct dt_slot *)slow_give_up(g->control, program->id, program->size_max);
 	if (!slot) {
 		g->over = true; /* counted as lost, or the process is muted */
 		return;
@@ -393,6 +395,9 @@ uint64_t gather_event(const struct dt_control *control, const struct dt_program 
 {
 	struct gather g;
 
+	/* (B8) Before the first operation: a second run would count the hit twice. */
+	if (!regs->image && slow_must_wait(control, program->size_max))
+		return SLOW_AGAIN;
 	g.control = control;
 	g.program = program;
 	g.regs = regs;

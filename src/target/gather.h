@@ -41,7 +41,7 @@ struct gather {
 	struct window windows[WINDOWS];
 };
 
-/* gather.c: runs a program. 1: wrote the event. */
+/* gather.c: runs a program. 1: wrote the event. SLOW_AGAIN: there is no room for it yet (B8). */
 uint64_t gather_event(const struct dt_control *control, const struct dt_program *program,
 		  const struct dt_regs *regs);
 /* gather.c: at a function's exit, its return stub's slot; else NULL. */

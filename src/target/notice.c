@@ -46,11 +46,9 @@ static bool notice_is_over(const struct dt_control *control, struct notice_wait 
 {
 	uint64_t now = sys_now_ns(), worked;
 
-	if (!control->controller)
-		return now >= wait->end;
-	if (sys_process_is_dead(control->controller) || now >= wait->most)
+	if (agent_is_orphan(control) || now >= wait->most)
 		return true;
-	worked = sys_process_time(control->controller);
+	worked = control->controller ? sys_process_time(control->controller) : 0;
 	if (worked != wait->worked) {
 		wait->worked = worked;
 		wait->end = now + control->modules_ms * 1000000ULL;

@@ -105,6 +105,18 @@ uint64_t slow_give_up(const struct dt_control *control, uint64_t id, uint64_t si
 	return !size ? 0 : slow_lose(control, slow_find_ours(control), (uint32_t)id);
 }
 
+/* Another thread may do the same: the first number stays. */
+static void slow_number_process(const struct dt_control *control)
+{
+	struct dt_state *state = agent_state(control);
+	uint32_t none = 0, number = 0;
+
+	while (!number)
+		number = __atomic_add_fetch(&agent_pool(control)->processes, 1, __ATOMIC_RELAXED);
+	__atomic_compare_exchange_n(&state->process, &none, number, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+}
+
 /*
  * A state without a pid was wiped by a fork (or its pid was never written, and it is the target's
  * own). A vfork child shares its parent's state, and so counts as its parent.
@@ -119,6 +131,7 @@ static bool slow_process_is_traced(const struct dt_control *control)
 		if (pid != control->pid && !(control->flags & DT_FOLLOW_FORK))
 			state->muted = 1;
 		retslot_forked(control, pid);
+		slow_number_process(control);
 		state->pid = pid;
 	}
 	return !state->muted;
@@ -140,6 +153,15 @@ uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size)
 	return slow_lose(control, slot, (uint32_t)id);
 }
 
+bool slow_must_wait(const struct dt_control *control, uint32_t size)
+{
+	if (!slow_may_wait(control) || !slow_process_is_traced(control))
+		return false;
+	struct dt_slot *slot = thread_slot(control, size);
+	return slot && slot->thread && !chunk_prepare(control, slot, size) &&
+	       slow_may_wait(control);
+}
+
 /*
  * Holds nothing, so a signal handler may run meanwhile, hit, wait too, or jump away. Sleeps are
  * short, to notice a killed controller.
@@ -156,7 +178,7 @@ uint64_t slow_wait(const struct dt_control *control, uint64_t *deadline, uint64_
 
 	if (!*deadline)
 		*deadline = now + control->block_ms * 1000000ULL;
-	if (now >= *deadline || (control->controller && sys_process_is_dead(control->controller))) {
+	if (now >= *deadline || agent_is_orphan(control)) {
 		__atomic_store_n(&pool->expired, 1, __ATOMIC_RELAXED);
 		return 1;
 	}

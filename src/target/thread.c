@@ -240,6 +240,7 @@ static uint32_t thread_claim_record(const struct dt_control *control, uint32_t t
 			continue;
 		record->pid = sys_getpid();
 		record->tid = tid;
+		record->process = agent_state(control)->process;
 		record->chunks = 0;
 		record->start = sys_clock();
 		record->lost = 0;

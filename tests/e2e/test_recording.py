@@ -564,3 +564,12 @@ echo $?"""
     assert result.stderr.count("\n") == 1 and "set DYNTRACE_TRUST_TSC=1" in result.stderr
     assert not os.path.exists(os.path.join(scratch, "a"))
     assert Trace(os.path.join(scratch, "b")).names() == {"main_entry": 1}
+
+
+def test_block_with_values_behind_pointers(dyntrace, program_path):
+    """The agent itself writes these events: it waits for room, too, and every thread lives."""
+    result, trace = dyntrace.trace("--mode", "block", "--buffer-size", "1M", "--function", "foo", "--filter", "$hits > 0", "--",
+                                   program_path("spin"), "--threads", 30, "--calls", 2000)
+    assert [calls for _, calls in counts(result.stdout)] == [2000] * 30
+    assert (trace.names(), trace.lost) == ({"foo_entry": 60000}, 0)
+    assert {event.fields["text"] for event in trace.events} == {"dyntrace"}

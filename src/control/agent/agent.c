@@ -32,6 +32,7 @@
 
 #include "control/base/cleanup.h"
 #include "agent_elf.h"
+#include "beacon.h"
 #include "control/remote/syscall_gadget.h"
 #include "control/remote/pass_fd.h"
 #include "control/remote/rlimits.h"
@@ -123,19 +124,21 @@ static struct error *fetch(struct injection *in, int there, int *ret_fd)
 	return NULL;
 }
 
-/* Sizes the memfd, maps it here, and only then seals it. */
-static struct error *prepare_memfd(int fd, uint64_t size, int seals, void **ret_memory)
+/* Sizes the memfd, maps it here (`at` NULL: anywhere), and only then seals it. */
+static struct error *prepare_memfd(int fd, uint64_t size, int seals, void *at, void **ret_memory)
 {
 	if (ftruncate(fd, (off_t)size))
 		return error_errno(errno, "cannot size the shared memory");
-	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *memory = mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), fd,
+			    0);
 	if (memory == MAP_FAILED)
 		return error_errno(errno, "cannot map the shared memory here");
 	madvise(memory, size, MADV_DONTFORK);
 	if (fcntl(fd, F_ADD_SEALS, seals)) {
 		int number = errno;
 
-		munmap(memory, size);
+		if (!at)
+			munmap(memory, size);
 		return error_errno(number, "cannot seal the shared memory");
 	}
 	*ret_memory = memory;
@@ -146,16 +149,24 @@ static struct error *make_code(struct injection *in)
 {
 	struct agent *agent = in->agent;
 	struct stat stat;
-	void *memory;
+	void *reserved, *memory;
 	struct error *err;
 
 	if ((err = create_there(in, "dyntrace-code", &in->code_there)) ||
-	    (err = fetch(in, in->code_there, &agent->code_fd)) ||
-	    (err = prepare_memfd(agent->code_fd, DT_CODE_SIZE,
-				 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL,
-				 &memory)))
+	    (err = fetch(in, in->code_there, &agent->code_fd)))
 		return err;
+	reserved = beacon_reserve(DT_CODE_SIZE);
+	if (!reserved)
+		return error_errno(errno, "cannot map the shared memory here");
+	err = prepare_memfd(agent->code_fd, DT_CODE_SIZE,
+			    F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL,
+			    reserved, &memory);
+	if (err) {
+		beacon_release(reserved, DT_CODE_SIZE);
+		return err;
+	}
 	agent->control = memory;
+	agent->has_beacon = true;
 	if (fstat(agent->code_fd, &stat))
 		return error_errno(errno, "cannot look at the shared memory");
 	agent->code_device = stat.st_dev;
@@ -173,7 +184,7 @@ static struct error *make_pool(struct injection *in)
 	if ((err = create_there(in, "dyntrace-pool", &in->pool_there)) ||
 	    (err = fetch(in, in->pool_there, &agent->pool_fd)) ||
 	    (err = prepare_memfd(agent->pool_fd, agent->pool_size,
-				 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, &memory)))
+				 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, NULL, &memory)))
 		return err;
 	agent->pool = memory;
 	if (fstat(agent->pool_fd, &stat))
@@ -278,6 +289,7 @@ static struct error *map_state(struct injection *in)
 		.fd = -1,
 		.what = "the agent's memory",
 	};
+	struct dt_pool *pool = in->agent->pool;
 	uint32_t pid = (uint32_t)in->proc->inner_pid;
 	int64_t result = 0;
 	struct error *err = remote_map_add(in->remote, in->proc, &request, &in->agent->state_at);
@@ -288,8 +300,14 @@ static struct error *map_state(struct injection *in)
 	if (result)
 		return error_errno((int)-result,
 				   "cannot have the agent's memory wiped in forked children");
-	return mem_write(in->proc, taddr_add(in->agent->state_at, offsetof(struct dt_state, pid)),
-			 &pid, sizeof(pid));
+	while (!in->agent->process)
+		in->agent->process = __atomic_add_fetch(&pool->processes, 1, __ATOMIC_RELAXED);
+	err = mem_write(in->proc,
+			taddr_add(in->agent->state_at, offsetof(struct dt_state, process)),
+			&in->agent->process, sizeof(in->agent->process));
+	return err ? err : mem_write(in->proc,
+				     taddr_add(in->agent->state_at, offsetof(struct dt_state, pid)),
+				     &pid, sizeof(pid));
 }
 
 /* ---- contents -------------------------------------------------------------------------------- */
@@ -318,7 +336,8 @@ static void fill_in(struct injection *in, uint32_t flags)
 	control->version = DT_LAYOUT_VERSION;
 	control->flags = flags;
 	control->pid = (uint32_t)in->proc->inner_pid;
-	control->controller = flags & DT_NO_LIVE ? 0 : (uint32_t)getpid();
+	control->controller = (uint32_t)getpid();
+	beacon_light(control);
 	control->agent = agent->agent_at.v;
 	control->state = agent->state_at.v;
 	control->pool = agent->pool_at.v;
@@ -516,7 +535,8 @@ static struct error *share(struct injection *in, const char *name, uint64_t size
 
 	if ((err = create_there(in, name, &in->pool_there)) ||
 	    (err = fetch(in, in->pool_there, &fd)) ||
-	    (err = prepare_memfd(fd, size, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, &memory)))
+	    (err = prepare_memfd(fd, size, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, NULL,
+				 &memory)))
 		return err;
 	request.fd = in->pool_there;
 	err = fstat(fd, &stat) ? error_errno(errno, "cannot look at the shared memory") :
@@ -572,8 +592,12 @@ void agent_free(struct agent *agent)
 		if (agent->share_fds[i])
 			close(agent->share_fds[i] - 1);
 	}
-	if (agent->control)
+	if (agent->has_beacon) {
+		beacon_put_out(agent->control);
+		beacon_release(agent->control, DT_CODE_SIZE);
+	} else if (agent->control) {
 		munmap(agent->control, DT_CODE_SIZE);
+	}
 	if (agent->pool && !agent->pool_shared)
 		munmap(agent->pool, agent->pool_size);
 	cleanup_close(&agent->code_fd);

@@ -48,6 +48,8 @@ struct agent {
 	uint64_t pool_size; /* of the whole mapping */
 	bool pool_shared; /* the pool belongs to another agent */
 	bool tallies_filled; /* agent_fill_tallies */
+	bool has_beacon; /* `control` is at a place of beacon_reserve */
+	uint32_t process; /* dt_state.process of the target; 0: unknown (takeover) */
 	taddr control_at; /* addresses in the target */
 	taddr agent_at;
 	taddr pool_at;

@@ -15,12 +15,13 @@
 enum fence_part {
 	FENCE_RECORD = 1, /* the agent: find the thread, fetch chunks */
 	FENCE_READ = 2, /* the agent: values behind pointers, backtraces, frames that are gone */
-	FENCE_LIVE = 4, /* the agent: which threads have ended, and whether dyntrace has */
+	FENCE_LIVE = 4, /* the agent: which threads have ended */
 	FENCE_NAME = 8, /* the agent: names of threads (comm) */
 	FENCE_SIGNAL = 16, /* the agent: traps, and handlers in front of the target's */
 	FENCE_CONTROL = 32, /* the controller: map and unmap memory, change signal actions */
 	FENCE_HOME = 64, /* a borrowed thread goes home by itself if the controller is killed */
 	FENCE_SHARE = 128, /* the controller: pass descriptors */
+	FENCE_WORK = 256, /* the agent: whether dyntrace is at work */
 };
 
 #define FENCE_CALLS_MAX 64

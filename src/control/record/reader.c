@@ -355,7 +355,7 @@ void reader_find_dead(struct reader *reader)
 		struct stream *stream = readout_stream(reader, thread);
 		struct reader_thread who = { stream->pid, stream->tid, stream->outer_pid,
 					     stream->outer_tid, record->start,
-					     record->program };
+					     record->program, stream->process };
 		if (!stream->dead && reader->options.alive)
 			stream->dead = !reader->options.alive(reader->options.alive_context, &who);
 	}

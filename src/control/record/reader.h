@@ -34,15 +34,16 @@ struct reader_totals {
 
 /* A thread of the target, or of a forked child. */
 struct reader_thread {
-	uint32_t pid, tid; /* in the target's pid namespace */
+	uint32_t pid, tid; /* in the pid namespace of its process */
 	uint32_t outer_pid, outer_tid; /* in the controller's; 0: unknown */
 	uint64_t since; /* clock of its first hit */
 	uint32_t program; /* dt_control.program: the target's word */
+	uint32_t process; /* dt_state.process: the thread's word */
 };
 
 typedef bool (*reader_alive_fn)(void *context, const struct reader_thread *thread);
 
-/* Sets the ids in the controller's pid namespace, which are those in the target's so far. */
+/* Sets the ids in the controller's pid namespace, which are those in the process's so far. */
 typedef void (*reader_outer_fn)(void *context, struct reader_thread *thread);
 
 struct packet; /* ctf/writer.h */

@@ -8,7 +8,7 @@ void stream_open(struct stream *stream, struct stream_sink *sink, const struct d
 		 const struct reader_options *options)
 {
 	struct reader_thread who = { record->pid, record->tid, record->pid, record->tid,
-				     record->start, record->program };
+				     record->start, record->program, record->process };
 
 	if (options->outer)
 		options->outer(options->outer_context, &who);
@@ -19,6 +19,7 @@ void stream_open(struct stream *stream, struct stream_sink *sink, const struct d
 		.tid = record->tid,
 		.outer_pid = who.outer_pid,
 		.outer_tid = who.outer_tid,
+		.process = record->process,
 	};
 }
 

@@ -22,6 +22,7 @@ struct stream {
 	uint64_t number; /* for the writer */
 	uint32_t pid, tid; /* as the record said when the stream was opened */
 	uint32_t outer_pid, outer_tid;
+	uint32_t process; /* dt_state.process */
 	uint64_t end; /* of its last packet */
 	uint64_t lost; /* counted by its thread, as far as known and believed */
 	uint64_t holes;

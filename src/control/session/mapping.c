@@ -141,8 +141,12 @@ static struct error *map_agent(struct making *making, struct stop *stop)
 
 	assert(!session->agent);
 	session->code = near_pool_create();
-	return session->code ? agent_inject(stop, session->proc, &options, &session->agent)
-			     : error_new(ERROR_FAILED, "out of memory");
+	struct error *error =
+		session->code ? agent_inject(stop, session->proc, &options, &session->agent)
+			      : error_new(ERROR_FAILED, "out of memory");
+	if (!error && making->closed & FENCE_WORK)
+		session->agent->control->controller = 0;
+	return error;
 }
 
 /* Maps the window at its chosen place, or else where there is room now. */

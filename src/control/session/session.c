@@ -19,6 +19,7 @@
 #include "control/session/own_probes/unwinding.h"
 #include "control/session/processes/children.h"
 #include "control/session/processes/process_names.h"
+#include "control/session/processes/process_lookup.h"
 #include "control/session/processes/thread_liveness.h"
 #include "control/session/state/switches.h"
 #include "control/session/processes/follow_state.h"
@@ -45,6 +46,7 @@ static const struct {
 	{ recording_create, recording_free },
 	{ children_create, children_free },
 	{ thread_liveness_create, thread_liveness_free },
+	{ process_lookup_create, process_lookup_free },
 	{ follow_create, follow_free },
 	{ process_names_create, process_names_free },
 };

@@ -2,13 +2,17 @@
  * gather.S - dt_gather: from a trampoline to gather_event and back. The contract is in
  * src/shared/program.h; why signals are blocked before a stack is claimed, in slow.S.
  *
- *	  +40	return address into the trampoline
- *	  +32	flags
- *	  +8..	r12 r13 r14
+ *	  +56	return address into the trampoline
+ *	  +48	flags
+ *	  +24..	r12 r13 r14
+ *	  +16	the result
+ *	  +8	until when to wait for room (B8); 0: not yet
  *	   0	the target's signal mask	<- rsp and r14
  */
 #include "own_stack.h"
 
+#define RESULT 16
+#define DEADLINE 8
 #define PROGRAM_ID 0
 #define PROGRAM_SIZE 4
 
@@ -20,7 +24,7 @@ dt_gather:
 	.cfi_startproc
 	pushfq
 	.cfi_def_cfa_offset 16
-	.irp what, %r12, %r13, %r14, $0
+	.irp what, %r12, %r13, %r14, $0, $0, $0
 	pushq	\what
 	.cfi_adjust_cfa_offset 8
 	.endr
@@ -31,7 +35,7 @@ dt_gather:
 	movq	%rdi, %r12			/* registers */
 	movq	%rsi, %r13			/* program */
 	movq	%rsp, %r14
-	testl	$FLAG_AC, 32(%rsp)
+	testl	$FLAG_AC, 48(%rsp)
 	jz	.Laligned
 	clear_alignment_check
 .Laligned:
@@ -46,16 +50,18 @@ dt_gather:
 	movq	%r12, %rdx
 	call	gather_event
 	popq	%rsi
-	movq	%rax, %r12
+	movq	%rax, RESULT(%r14)
 	movq	%r14, %rsp
 	give_back_stack
 .Lunblock:
 	unblock_signals %r14
 .Ldone:
-	movq	%r12, %rax
+	movq	RESULT(%rsp), %rax
+	cmpq	$SLOW_AGAIN, %rax
+	je	.Lagain
 	.cfi_remember_state
-	addq	$8, %rsp
-	.cfi_adjust_cfa_offset -8
+	addq	$24, %rsp
+	.cfi_adjust_cfa_offset -24
 	.irp reg, %r14, %r13, %r12
 	popq	\reg
 	.cfi_adjust_cfa_offset -8
@@ -66,6 +72,14 @@ dt_gather:
 	ret
 	.cfi_restore_state
 
+	/* Holds nothing meanwhile, as in slow.S. */
+.Lagain:
+	movq	%rbx, %rdi
+	leaq	DEADLINE(%rsp), %rsi
+	movl	PROGRAM_ID(%r13), %edx
+	call	slow_wait
+	jmp	.Laligned
+
 .Lall_busy:
 	wait_for_stack .Lclaim, .Lno_stack
 .Lno_stack:
@@ -73,7 +87,7 @@ dt_gather:
 	movl	PROGRAM_ID(%r13), %esi
 	movl	PROGRAM_SIZE(%r13), %edx
 	call	slow_give_up
-	movq	%rax, %r12
+	movq	%rax, RESULT(%r14)
 	jmp	.Lunblock
 
 .Llose:
@@ -81,7 +95,7 @@ dt_gather:
 	movl	PROGRAM_ID(%r13), %esi
 	movl	PROGRAM_SIZE(%r13), %edx
 	call	slow_give_up
-	movq	%rax, %r12
+	movq	%rax, RESULT(%r14)
 	jmp	.Ldone
 	.cfi_endproc
 	.size dt_gather, . - dt_gather

@@ -18,7 +18,6 @@
 #define SYS_SENDTO 44
 #define SYS_RECVFROM 45
 #define SYS_GETSOCKOPT 55
-#define SYS_KILL 62
 #define SYS_GETEUID 107
 #define SYS_PRCTL 157
 #define SYS_GETTID 186
@@ -97,11 +96,6 @@ static inline void sys_futex_wait(uint32_t *word, uint32_t value, uint64_t ns)
 	uint64_t timeout[2] = { ns / 1000000000u, ns % 1000000000u };
 
 	sys_call6(SYS_FUTEX, (uint64_t)word, SYS_FUTEX_WAIT, value, (uint64_t)timeout, 0, 0);
-}
-
-static inline int sys_process_is_dead(uint32_t pid)
-{
-	return sys_call3(SYS_KILL, pid, 0, 0) == -SYS_ESRCH;
 }
 
 static inline uint64_t sys_clock_ns(uint64_t clock)

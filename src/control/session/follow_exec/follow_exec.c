@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <x86intrin.h>
 
 #include "control/base/cleanup.h"
 #include "control/launch/exec_catch.h"
@@ -13,7 +14,9 @@
 #include "control/proc/proc_status.h"
 #include "control/exits/exits.h"
 #include "follow_exec.h"
+#include "control/session/processes/process_lookup.h"
 #include "control/session/processes/process_names.h"
+#include "control/session/processes/thread_liveness.h"
 #include "control/session/processes/follow_state.h"
 #include "control/session/session.h"
 #include "control/session/detach.h"
@@ -207,6 +210,25 @@ static void release(struct dt_exec *exec)
 	syscall(SYS_futex, &exec->state, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
+/* The ids that the thread has here. A vfork child has its parent's number, and its parent's pid
+ * namespace. */
+static bool find_caller(struct session *root, const struct dt_exec *exec, pid_t *ret_pid,
+			pid_t *ret_tid)
+{
+	uint32_t pid = __atomic_load_n(&exec->pid, __ATOMIC_RELAXED);
+	uint32_t tid = __atomic_load_n(&exec->tid, __ATOMIC_RELAXED);
+	uint32_t number = __atomic_load_n(&exec->process, __ATOMIC_RELAXED);
+	struct traced_process like;
+
+	if (process_lookup(root, number, pid, __rdtsc(), &like) != LOOKUP_FOUND)
+		return false;
+	if (like.inside && !thread_liveness_find(root, like.pid, &pid, &tid))
+		return false;
+	*ret_pid = (pid_t)pid;
+	*ret_tid = (pid_t)tid;
+	return pid > 1 && tid > 1;
+}
+
 /* Pairs with exec_ask in the agent. True: a thread had asked. */
 static bool follow_look(struct session *root, struct dt_exec *exec)
 {
@@ -215,10 +237,9 @@ static bool follow_look(struct session *root, struct dt_exec *exec)
 
 	if (__atomic_load_n(&exec->state, __ATOMIC_ACQUIRE) != DT_EXEC_ASKED)
 		return false;
-	pid_t pid = (pid_t)__atomic_load_n(&exec->pid, __ATOMIC_RELAXED);
-	pid_t tid = (pid_t)__atomic_load_n(&exec->tid, __ATOMIC_RELAXED);
+	pid_t pid = 0, tid = 0;
 	_cleanup_error_ struct error *error =
-		pid > 1 && tid > 1 ? proc_open_plain(pid, &proc) : NULL;
+		find_caller(root, exec, &pid, &tid) ? proc_open_plain(pid, &proc) : NULL;
 	if (root->follow->late < LATE_MAX && proc && is_ours(root, proc, tid))
 		follow_call(&call, proc, tid);
 	proc_close(proc);
@@ -458,8 +479,6 @@ static struct error *check_join(const struct session *root, const struct proc *p
 		error = proc_status_read(root->proc->pid, root->proc->pid, &ours);
 	if (error)
 		return error;
-	if (proc->inner_pid != proc->pid || root->proc->inner_pid != root->proc->pid)
-		return error_new(ERROR_REFUSED, "it is in another pid namespace");
 	if (theirs.uid != ours.uid && !is_descendant(proc->pid, root->proc->pid) &&
 	    !is_descendant(root->proc->pid, proc->pid))
 		return error_new(ERROR_REFUSED,

@@ -153,7 +153,7 @@ struct error *own_probes_create(struct session *session)
 		     j < sizeof(watched) / sizeof(watched[0]) && !unreadable && !error; j++) {
 			const struct symbol *symbol = symtab_find(symtab, watched[j].function);
 
-			if (watched[j].exec && !session_can_follow(session))
+			if (watched[j].exec && !session->options.follow_exec)
 				continue;
 			if (symbol && symbol->kind == SYMBOL_FUNCTION &&
 			    !own_probes_has(session, module, symbol))

@@ -1,20 +1,19 @@
 /*
  * thread_liveness.c - is a thread that wrote a chunk still alive?
  *
- * Thread records hold ids of the target's pid namespace. If that is ours, too, an empty signal asks
- * the kernel, which is a hundred times cheaper than /proc; except for a group leader, which takes
- * signals after its end as long as other threads live. In another namespace the thread's ids here
- * are looked up first (H36): by an ioctl of the namespace, or, before Linux 6.11, by NSpid of all
- * threads. A thread that isn't found has ended, if the list of threads was whole: threads that end
- * meanwhile make the kernel leave out others. A live thread that is taken for dead would write to a
- * chunk that has another owner.
+ * Thread records hold ids of the pid namespace of their process (process_lookup.h finds it). If
+ * that is ours, too, an empty signal asks the kernel, which is a hundred times cheaper than /proc;
+ * except for a group leader, which takes signals after its end as long as other threads live. In
+ * another namespace the thread's ids here are looked up first (H36): by an ioctl of the namespace,
+ * or, before Linux 6.11, by NSpid of all threads. A thread that isn't found has ended, if the list
+ * of threads was whole: threads that end meanwhile make the kernel leave out others. A live thread
+ * that is taken for dead would write to a chunk that has another owner.
  */
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <stdio.h>
@@ -23,14 +22,10 @@
 #include <x86intrin.h>
 
 #include "control/base/cleanup.h"
+#include "process_lookup.h"
 #include "thread_liveness.h"
 
-/* Of Linux 6.11: the id in our namespace of a task, by its id in the namespace. */
-#define PID_FROM_PIDNS _IOR(0xb7, 0x6, int)
-#define TGID_FROM_PIDNS _IOR(0xb7, 0x7, int)
 #define SCAN_AGAIN (1ULL << 26) /* cycles, some 20 ms */
-
-enum finding { FOUND, ENDED, UNKNOWN };
 
 /* The state letter of /proc/PID/task/TID/stat; 0: no such thread. */
 static char thread_state(uint32_t pid, uint32_t tid)
@@ -45,101 +40,7 @@ static char thread_state(uint32_t pid, uint32_t tid)
 	return paren && paren[1] == ' ' ? paren[2] : 0;
 }
 
-/* ---- ids of other namespaces ---------------------------------------------------------------- */
-
-/* The last number of NSpid: the id in the innermost namespace. 0: unknown. */
-static uint32_t inner_id(const char *path)
-{
-	char line[256];
-	uint32_t id = 0;
-
-	_cleanup_fclose_ FILE *file = fopen(path, "re");
-	while (file && fgets(line, sizeof(line), file)) {
-		const char *last = strrchr(line, '\t');
-
-		if (!strncmp(line, "NSpid:", 6) && last) {
-			id = (uint32_t)strtoul(last, NULL, 10);
-			break;
-		}
-	}
-	return id;
-}
-
-static bool same_namespace(pid_t a, pid_t b)
-{
-	char path[64];
-	struct stat x, y;
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/pid", a);
-	if (stat(path, &x))
-		return false;
-	snprintf(path, sizeof(path), "/proc/%d/ns/pid", b);
-	return !stat(path, &y) && x.st_ino == y.st_ino && x.st_dev == y.st_dev;
-}
-
-/* ---- looking up by the kernel --------------------------------------------------------------- */
-
-/* Asks the namespace; UNKNOWN: this kernel can't tell. */
-static enum finding ask_namespace(int fd, unsigned long what, uint32_t id, uint32_t *ret_id)
-{
-	int answer = ioctl(fd, what, (unsigned long)id);
-
-	if (answer > 0)
-		*ret_id = (uint32_t)answer;
-	return answer > 0 ? FOUND : errno == ESRCH ? ENDED : UNKNOWN;
-}
-
-static enum finding find_by_kernel(const struct proc *proc, uint32_t pid, uint32_t tid,
-				   uint32_t *ret_pid, uint32_t *ret_tid)
-{
-	char path[64];
-	uint32_t outer_pid = 0, outer_tid = 0, group = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/pid", proc->pid);
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return UNKNOWN;
-	enum finding found = ask_namespace(fd, PID_FROM_PIDNS, pid, &outer_pid);
-	if (found == FOUND)
-		found = ask_namespace(fd, PID_FROM_PIDNS, tid, &outer_tid);
-	if (found == FOUND)
-		found = ask_namespace(fd, TGID_FROM_PIDNS, tid, &group);
-	if (found == FOUND && group != outer_pid)
-		found = ENDED; /* another process's thread has the id now */
-	if (found == FOUND) {
-		*ret_pid = outer_pid;
-		*ret_tid = outer_tid;
-	}
-	return found;
-}
-
 /* ---- looking up in /proc -------------------------------------------------------------------- */
-
-/* The entry of a /proc directory whose innermost id is `id`; 0: none. `like`: if not 0, only in the
- * namespace of that process. */
-static uint32_t find_inner(const char *directory, uint32_t id, pid_t like)
-{
-	char path[320];
-	DIR *entries = opendir(directory);
-	uint32_t found = 0;
-
-	for (struct dirent *entry; entries && !found && (entry = readdir(entries));) {
-		pid_t number = (pid_t)strtol(entry->d_name, NULL, 10);
-
-		snprintf(path, sizeof(path), "%s/%s/status", directory, entry->d_name);
-		if (number > 0 && inner_id(path) == id && (!like || same_namespace(number, like)))
-			found = (uint32_t)number;
-	}
-	if (entries)
-		closedir(entries);
-	return found;
-}
-
-static uint32_t find_process(const struct proc *proc, uint32_t pid)
-{
-	return pid == (uint32_t)proc->inner_pid ? (uint32_t)proc->pid :
-						  find_inner("/proc", pid, proc->pid);
-}
 
 struct thread_ids {
 	uint32_t inner, outer;
@@ -193,7 +94,7 @@ static void scan_threads(struct thread_table *table, uint32_t pid)
 		if (!ids.outer)
 			continue;
 		snprintf(path, sizeof(path), "%s/%s/status", tasks, entry->d_name);
-		ids.inner = inner_id(path);
+		ids.inner = process_lookup_nspid(path);
 		table->whole &= vec_push(table, ids);
 	}
 	if (entries)
@@ -201,25 +102,22 @@ static void scan_threads(struct thread_table *table, uint32_t pid)
 	table->whole &= table->count == before && count_threads(tasks) == before;
 }
 
-static enum finding find_in_proc(struct session *session, const struct reader_thread *thread,
-				 uint32_t *ret_pid, uint32_t *ret_tid)
+/* Threads of a process in another namespace. */
+static enum lookup find_in_proc(struct session *session, const struct reader_thread *thread,
+				uint32_t pid, uint32_t *ret_tid)
 {
 	struct thread_table *table = session->threads;
-	uint32_t pid = find_process(session->proc, thread->pid);
 
-	if (!pid)
-		return UNKNOWN;
 	if (table->pid != pid || table->clock <= thread->since ||
 	    (!table->whole && __rdtsc() - table->clock > SCAN_AGAIN))
 		scan_threads(table, pid);
 	for (size_t i = 0; i < table->count; i++) {
 		if (table->items[i].inner != thread->tid)
 			continue;
-		*ret_pid = pid;
 		*ret_tid = table->items[i].outer;
-		return FOUND;
+		return LOOKUP_FOUND;
 	}
-	return table->whole ? ENDED : UNKNOWN;
+	return table->whole ? LOOKUP_ENDED : LOOKUP_UNKNOWN;
 }
 
 /* ---- callbacks ------------------------------------------------------------------------------ */
@@ -233,40 +131,65 @@ static bool is_alive(uint32_t pid, uint32_t tid)
 	return state && state != 'Z' && state != 'X';
 }
 
-static enum finding find_outer(struct session *session, const struct reader_thread *thread,
-			       uint32_t *ret_pid, uint32_t *ret_tid)
+/* Of a process in another namespace. *ret_tid: the thread's id here, if it is found. */
+static enum lookup find_inside(struct session *session, const struct reader_thread *thread,
+			       uint32_t pid, uint32_t *ret_tid)
 {
-	enum finding found =
-		find_by_kernel(session->proc, thread->pid, thread->tid, ret_pid, ret_tid);
+	uint32_t tid = 0;
+	enum lookup found = process_lookup_id((pid_t)pid, thread->tid, &tid);
 
-	assert(session->proc->inner_pid > 0 && session->proc->pid > 0);
-	return found == UNKNOWN ? find_in_proc(session, thread, ret_pid, ret_tid) : found;
+	if (found == LOOKUP_UNKNOWN)
+		found = find_in_proc(session, thread, pid, &tid);
+	else if (found == LOOKUP_FOUND && !is_alive(pid, tid))
+		found = LOOKUP_ENDED; /* another process's thread may have the id now */
+	if (found == LOOKUP_FOUND)
+		*ret_tid = tid;
+	return found;
 }
 
 bool thread_liveness_ask(void *context, const struct reader_thread *thread)
 {
 	struct session *session = context;
-	const struct proc *proc = session->proc;
-	uint32_t pid = thread->outer_pid, tid = thread->outer_tid;
+	struct traced_process process;
+	uint32_t tid = thread->outer_tid;
+	enum lookup found =
+		process_lookup(session, thread->process, thread->pid, thread->since, &process);
 
-	if (proc->inner_pid == proc->pid)
-		return is_alive(thread->pid, thread->tid);
+	if (found == LOOKUP_FOUND && !process.inside)
+		return is_alive((uint32_t)process.pid, thread->tid);
 	/* it ended before it was looked up, or couldn't be looked up then */
-	if (!tid && find_outer(session, thread, &pid, &tid) == ENDED)
-		return false;
-	return tid ? is_alive(pid, tid) : proc_is_alive(proc);
+	if (found == LOOKUP_FOUND && !tid)
+		found = find_inside(session, thread, (uint32_t)process.pid, &tid);
+	if (found == LOOKUP_FOUND)
+		return is_alive((uint32_t)process.pid, tid);
+	return found == LOOKUP_UNKNOWN && proc_is_alive(session->proc); /* K3 */
 }
 
 void thread_liveness_outer(void *context, struct reader_thread *thread)
 {
 	struct session *session = context;
-	const struct proc *proc = session->proc;
-	uint32_t pid = 0, tid = 0;
+	struct traced_process process;
+	enum lookup found =
+		process_lookup(session, thread->process, thread->pid, thread->since, &process);
 
-	if (proc->inner_pid == proc->pid)
-		return;
-	if (find_outer(session, thread, &pid, &tid) != FOUND)
-		pid = find_process(proc, thread->pid);
-	thread->outer_pid = pid;
-	thread->outer_tid = tid;
+	if (!process.inside)
+		return; /* the ids are the same here */
+	thread->outer_pid = found == LOOKUP_FOUND ? (uint32_t)process.pid : 0;
+	thread->outer_tid = 0;
+	if (found == LOOKUP_FOUND)
+		find_inside(session, thread, thread->outer_pid, &thread->outer_tid);
+}
+
+bool thread_liveness_find(struct session *session, pid_t like, uint32_t *pid, uint32_t *tid)
+{
+	struct reader_thread who = { .pid = *pid, .tid = *tid, .since = __rdtsc() };
+	uint32_t outer = 0;
+	enum lookup found = process_lookup_id(like, *pid, &outer);
+
+	if (found == LOOKUP_UNKNOWN)
+		outer = process_lookup_inner(like, *pid);
+	if (!outer || find_inside(session, &who, outer, tid) != LOOKUP_FOUND)
+		return false;
+	*pid = outer;
+	return true;
 }

@@ -42,11 +42,6 @@ bool session_may_lack(const struct session *session)
 	return session->options.follow_exec || session->options.several;
 }
 
-bool session_can_follow(const struct session *session)
-{
-	return session->options.follow_exec && session->proc->inner_pid == session->proc->pid;
-}
-
 /* `unknown`: the answer if the mappings can't be read. */
 static bool has_code(const struct session *session, struct proc *proc, bool unknown)
 {

@@ -114,6 +114,7 @@ struct session {
 	struct loading *loading; /* tracers/loading */
 	struct log_tracer *log; /* tracers/log */
 	struct lttng_tracer *lttng; /* tracers/lttng */
+	struct process_lookup *lookup; /* session/processes/process_lookup.c */
 	struct process_names *names; /* session/processes/process_names.c */
 	struct naming *naming; /* session/tracepoints.c */
 	struct old_counts *old_counts; /* session/takeover/old_counts.c; NULL: none */
@@ -133,9 +134,6 @@ void session_tell(const struct session *session, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* May a request have no place in one of the session's programs? */
 bool session_may_lack(const struct session *session);
-/* Is --follow-exec wanted, and can threads that call execve be found? The ids of another pid
- * namespace don't find them. */
-bool session_can_follow(const struct session *session);
 /* Does the process still map our code? Not after execve. False if nobody can tell. */
 bool session_has_code(const struct session *session, struct proc *proc);
 /* session_has_code, but true if nobody can tell: code that may be there is treated as if it were
