@@ -104,10 +104,13 @@ def test_attach_and_detach_leave_the_process_as_it_was(daemon, spin):
     before = Snapshot(one.pid)
     daemon.attach(one.pid)
     assert "dyntrace-code" in "".join(maps(one.pid))
-    assert daemon.json("list-processes") == [
-        {"pid": one.pid, "name": "spin", "user": "root", "loaded": "injected", "tracepoints": 0}]
+    groups = [line.split(":", 2)[1:] for line in open(f"/proc/{one.pid}/cgroup").read().splitlines()]
+    group = dict(groups).get("name=systemd", dict(groups).get(""))
+    listed = daemon.json("list-processes")[0]
+    container = listed.pop("container", "-")  # where the tests themselves run in one
+    assert listed == {"pid": one.pid, "name": "spin", "user": "root", "loaded": "injected", "tracepoints": 0, "cgroup": group}
     line = daemon("list-processes").stdout.splitlines()[1]
-    assert line.split() == [str(one.pid), "spin", "root", "injected", "0"]
+    assert line.split() == [str(one.pid), "spin", "root", "injected", "0", container]
     daemon.attach(one.pid)  # again is no error
     one.round()
     daemon("detach", one.pid)

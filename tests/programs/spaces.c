@@ -5,7 +5,6 @@
  * that one forks another, and calls nothing itself. T threads of each call foo N times, B times,
  * with naps. Prints "CALLS" of all when all have ended. Fails if one does.
  */
-#define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
 #include <sys/wait.h>

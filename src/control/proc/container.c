@@ -47,7 +47,7 @@ static bool find_id(const char *cgroup, char ret_name[CONTAINER_NAME_SIZE])
 
 	for (const char *at = cgroup; *at; at++) {
 		digits = isxdigit((unsigned char)*at) ? digits + 1 : 0;
-		if (digits < ID_DIGITS || isxdigit((unsigned char)at[1]))
+		if (digits != ID_DIGITS || isxdigit((unsigned char)at[1]))
 			continue;
 		snprintf(ret_name, CONTAINER_NAME_SIZE, "%.*s", ID_SHOWN, at + 1 - ID_DIGITS);
 		return true;

@@ -268,7 +268,7 @@ static bool is_older(const struct session *root, pid_t pid)
 	struct thread_stat stat;
 	_cleanup_error_ struct error *error = proc_status_read_stat(pid, pid, &stat);
 
-	return !error && stat.start_time < root->agent->since;
+	return !error && stat.start_time < root->agent->since && proc_status_live_thread(pid);
 }
 
 /* In the target's pid namespace. *ret_certain: that pid is another process's. */
@@ -293,20 +293,22 @@ static enum lookup find_beside(struct session *root, uint32_t pid, struct traced
 	return LOOKUP_UNKNOWN;
 }
 
-/* The processes into which the controller itself has put the agent. */
-static bool find_own(const struct session *root, struct traced_process *process)
+/* The processes into which the controller itself has put the agent. UNKNOWN: it is none. */
+static enum lookup find_own(const struct session *root, struct traced_process *process)
 {
 	for (size_t i = 0; i < session_count(root); i++) {
 		const struct session *session = session_at(root, i);
 
-		if (!session->agent || session->agent->process != process->number ||
-		    !proc_is_alive(session->proc))
+		if (!session->agent || session->agent->process != process->number)
 			continue;
+		process->inside = session->proc->pid != session->proc->inner_pid;
+		if (!proc_is_alive(session->proc))
+			return LOOKUP_ENDED;
 		process->pid = session->proc->pid;
 		process->inside = !process_lookup_is_ours(process->pid);
-		return true;
+		return LOOKUP_FOUND;
 	}
-	return false;
+	return LOOKUP_UNKNOWN;
 }
 
 /* ---- known processes ------------------------------------------------------------------------ */
@@ -360,7 +362,7 @@ enum lookup process_lookup(struct session *root, uint32_t number, uint32_t pid, 
 	}
 	if (!number) /* nonsense of the target's: the pid has to do */
 		process.pid = (pid_t)pid;
-	else if (!find_own(root, &process))
+	else if ((found = find_own(root, &process)) == LOOKUP_UNKNOWN)
 		found = find_beside(root, pid, &process, &certain);
 	if (found == LOOKUP_UNKNOWN)
 		found = find_inside(root, pid, since, certain, &process);

@@ -2,8 +2,8 @@
  * process_lookup.h - which process is it that a record of the pool names?
  *
  * Ids in the pool are those of the pid namespace in which their process is, which may be another
- * one than the target's: a container runtime forks into new ones. So each process of a pool also has a
- * number (dt_state.process), which is in its memory.
+ * one than the target's: a container runtime forks into new ones. So each process of a pool also
+ * has a number (dt_state.process), which is in its memory.
  *
  * (K3) A process is taken for ended only if no process had its number after the record was made.
  */
