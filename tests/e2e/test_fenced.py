@@ -3,7 +3,7 @@ import re
 import signal
 
 import pytest
-from harness import Trace
+from harness import Snapshot, Trace
 
 KILL, KILL_THREAD, TRAP, ERRNO, NOTIFY, TRACE, LOG = \
     0x80000000, 0, 0x30000, 0x50001, 0x7fc00000, 0x7ff00000, 0x7ffc0000
@@ -132,3 +132,29 @@ def test_strings_of_the_heap_are_unreadable_without_the_call(dyntrace, program):
     assert trace.names() == {"foo_entry": 100, "foo_exit": 100} and trace.lost == 0
     assert all(re.fullmatch(r"\(unreadable 0x[0-9a-f]+\)", event.fields["text"]) for event in trace.named("foo_entry"))
     assert fenced.finish().split() == ["100"]
+
+
+def test_status_and_explain_tell_what_a_filter_allows(dyntrace, program):
+    """Without changing anything; --explain shows the same in front of the code."""
+    fenced = program("fenced", "--deny", OURS["process_vm_readv"], "--calls", 5).wait_ready()
+    before = Snapshot(fenced.pid)
+    shown = dyntrace("status", fenced.pid).stdout.splitlines()
+    assert shown[:2] == [f"process:     {fenced.pid} (fenced)", "filter:      1 seccomp filter, of 2 threads"]
+    assert shown[2:] == ["             kills for process_vm_readv: most values behind pointers can't be read, and backtraces end early"]
+    assert dyntrace("trace", "-p", fenced.pid, "--explain", "foo").stdout.splitlines()[:2] == shown[1:]
+    before.assert_unchanged()
+    assert fenced.go().wait_ready().finish().split() == ["10"]
+
+
+@pytest.mark.parametrize("deny, said", [(MOUNT, "allows all that dyntrace needs"), (OURS["gettid"], "kills for gettid: the process can't be traced"),
+                                        (OURS["mremap"], "kills for mremap: dyntrace suspends the filter of one stopped thread for that")])
+def test_status_of_other_filters(dyntrace, program, deny, said):
+    fenced = program("fenced", "--deny", deny, "--calls", 5).wait_ready()
+    assert said in dyntrace("status", fenced.pid).stdout
+    assert fenced.go().wait_ready().finish().split() == ["10"]
+
+
+def test_status_of_a_process_without_a_filter(dyntrace, program):
+    spin = program("spin").wait_ready()
+    assert "filter:      none" in dyntrace("status", spin.pid).stdout
+    spin.finish()

@@ -1,6 +1,7 @@
 /*
- * cmd_status.c - dyntrace status: the daemon and its state.
+ * cmd_status.c - dyntrace status: the daemon and its state, or what a process allows.
  */
+#include "cli/trace/filter_report.h"
 #include "daemon_call.h"
 
 static struct {
@@ -77,17 +78,39 @@ static struct error *print_status(void *context, const struct wire_message *item
 	return NULL;
 }
 
+/* Needs no daemon. */
+static struct error *show_process(const char *target)
+{
+	struct proc *proc = NULL;
+	pid_t pid;
+	struct error *error = proc_find(target, &pid);
+
+	if (!error)
+		error = proc_open(pid, &proc);
+	if (!error)
+		cli_print("process:     %d (%s)\n", proc->pid, proc->comm);
+	if (!error)
+		error = filter_report(proc);
+	proc_close(proc);
+	return error;
+}
+
 static struct error *run(const struct words *words, int *ret_status)
 {
 	(void)ret_status;
+	if (words->count == 1 && !args.json)
+		return show_process(words->items[0]);
 	return daemon_call_target(words, DAEMON_NO_TARGET, WIRE_STATUS, false, print_status, NULL);
 }
 
 const struct command command_status = {
 	.name = "status",
 	.summary = "show the daemon: its user, its targets, the folder of its traces",
-	.usage = "[OPTIONS]",
-	.example = "dyntrace status",
+	.usage = "[OPTIONS] [TARGET]",
+	.details = "With TARGET, a pid or name, shows instead whether the process's filter of system calls\n"
+		   "(seccomp) lets dyntrace trace it, and what is lost; that needs root, and no daemon.",
+	.example = "dyntrace status\n"
+		   "dyntrace status redis-server",
 	.options = options,
 	.run = run,
 };

@@ -13,6 +13,7 @@
 #include "control/base/interrupt.h"
 #include "control/base/now.h"
 #include "explain.h"
+#include "filter_report.h"
 #include "old_trace.h"
 #include "options/commands.h"
 #include "summary.h"
@@ -340,6 +341,8 @@ static struct error *explain(struct trace_run *run)
 	bool loaded;
 	struct error *error = run->launch ? launch_run_to_loaded(run->launch, &loaded) : NULL;
 
+	if (!error && run->proc->filtered)
+		error = filter_report(run->proc);
 	return error ? error : explain_location(run->proc, trace_args.explain);
 }
 
