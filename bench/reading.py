@@ -17,6 +17,18 @@ BYTES_GOAL = 45  # of Perfetto's format, per call with two arguments
 MEMORY_GOAL = 16 << 10  # KiB
 
 
+TWO = """
+__attribute__((noinline, noipa)) long two(long a, long b) { return a + b; }
+int main(void)
+{
+	long sum = 0;
+	for (long i = 0; i < %d; i++)
+		sum += two(i %% 1000, i);
+	return sum == 1;
+}
+"""
+
+
 def measure(command, env=None):
     """CPU seconds and the largest process in KiB, of the command and its children."""
     reader, writer = os.pipe()
@@ -55,17 +67,19 @@ def record_uftrace(bench, data, loops):
 
 
 def bytes_per_call(bench, loops):
-    """Of an export of calls with two arguments and a result."""
-    trace, exported = bench.path("two"), bench.path("two.perfetto")
+    """Of an export of calls with two numbers, and a result of their size."""
+    trace, exported, calls = bench.path("two"), bench.path("two.perfetto"), bench.path("two-calls")
     program = os.path.join(bench.build, "dyntrace")
-    subprocess.run([program, "trace", "-q", "-e", "-o", trace, "--mode", "block", "--function", "leaf", "--",
-                    os.path.join(bench.build, "tests", "programs", "calls"), str(loops), "1"],
+    with open(calls + ".c", "w") as source:
+        source.write(TWO % loops)
+    subprocess.run(["gcc", "-g", "-O1", "-o", calls, calls + ".c"], check=True)
+    subprocess.run([program, "trace", "-q", "-e", "-o", trace, "--mode", "block", "--function", "two", "--", calls],
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     subprocess.run([program, "export", trace, "--perfetto", exported], check=True)
-    calls = loops * 3 + (loops // 4) * 6  # leaf: three of mid's, and rec's
-    size = os.path.getsize(exported) / calls
+    size = os.path.getsize(exported) / loops
     shutil.rmtree(trace)
-    os.remove(exported)
+    for path in (exported, calls, calls + ".c"):
+        os.remove(path)
     return size
 
 

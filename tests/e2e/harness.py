@@ -333,12 +333,12 @@ def count_events(path):
 
 # ---- dyntrace ----------------------------------------------------------------------------------------
 
-def on_a_terminal(dyntrace, *words, **env):
-    """What `dyntrace view` writes to a terminal."""
+def on_a_terminal(dyntrace, *words, command="view", **env):
+    """What `dyntrace view` writes to a terminal; without a pager, unless `env` has one."""
     master, slave = pty.openpty()
-    with open(master, "rb", buffering=0) as screen:
-        subprocess.run([dyntrace.path, "view", *words], env={**os.environ, "TZ": "UTC", "TERM": "xterm", **env},
-                       stdin=subprocess.DEVNULL, stdout=slave, check=True)
+    with open(master, "rb", buffering=0) as screen, \
+         subprocess.Popen([dyntrace.path, command, *words], env={**os.environ, "TZ": "UTC", "TERM": "xterm", "DYNTRACE_PAGER": "", **env},
+                          stdin=subprocess.DEVNULL, stdout=slave) as process:
         os.close(slave)
         text = b""
         try:
@@ -346,6 +346,7 @@ def on_a_terminal(dyntrace, *words, **env):
                 text += data
         except OSError:  # how a terminal ends
             pass
+    assert process.returncode == 0
     return text.decode()
 
 

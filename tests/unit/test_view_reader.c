@@ -17,6 +17,19 @@
 
 #include "../../src/cli/view/view_reader.c"
 
+/* No terminal here: no bar is shown. */
+bool cli_has_colour(int fd)
+{
+	(void)fd;
+	return false;
+}
+
+void cli_print_error(const char *format, ...)
+{
+	(void)format;
+	fail();
+}
+
 static const struct view_reader_limits tight = { .memory = 64 << 20,
 						 .busy_seconds = 1,
 						 .idle_seconds = 1 };

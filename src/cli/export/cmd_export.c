@@ -110,9 +110,10 @@ static struct error *run(const struct words *words, int *ret_status)
 					      &request);
 	if (!error)
 		error = open_file(file);
+	struct view_reader_limits limits = view_reader_default_limits;
+	limits.has_progress = true;
 	if (!error)
-		error = view_reader_run(request.path, &view_reader_default_limits, write_trace,
-					&request);
+		error = view_reader_run(request.path, &limits, write_trace, &request);
 	if (error && error_kind(error) == ERROR_REFUSED)
 		return error_wrap(error, "cannot export: this is not a whole trace of dyntrace's");
 	return error;

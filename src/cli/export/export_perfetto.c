@@ -24,7 +24,7 @@ enum {
 	ANNOTATION_NAME_ID = 1, ANNOTATION_NAME = 10,
 };
 enum { SLICE_BEGIN = 1, SLICE_END = 2, INSTANT = 3 };
-enum { FLAG_CLEARED = 1, FLAG_NEEDS = 2 };
+enum { FLAG_CLEARED = 1 };
 enum { BOOT_CLOCK = 6, OWN_CLOCK = 64 }; /* the second one is the sequence's, and incremental */
 
 #define MESSAGE_MAX 8192u /* an event has at most DT_EVENT_SIZE_MAX bytes */
@@ -93,6 +93,7 @@ struct sequence {
 	VEC(const struct layout_event *) stack;
 	struct sent *sent; /* by event id */
 	uint64_t names, fields; /* numbers given out in the sequence */
+	uint64_t done, whole; /* bytes of runs that were read, and of all traces */
 };
 
 static void put_packet(struct sequence *s, const struct message *packet)
@@ -108,13 +109,14 @@ static void put_packet(struct sequence *s, const struct message *packet)
 	strbuf_add(&s->exporting->text, (const char *)packet->bytes, packet->size);
 }
 
-/* Begins a packet: its sequence, and the time since the packet before. */
+/* Begins a packet: its sequence, and the time since the packet before. Without the flag that asks
+ * readers to skip the packet where the sequence's first one is missing: it never is, and the flag
+ * would be a tenth of the file. */
 static void begin_packet(struct sequence *s, struct message *packet, int64_t ns)
 {
 	begin(packet);
 	add_number(packet, PACKET_TIMESTAMP, ns > s->last_ns ? (uint64_t)(ns - s->last_ns) : 0);
 	add_number(packet, PACKET_SEQUENCE, s->id);
-	add_number(packet, PACKET_FLAGS, FLAG_NEEDS);
 	s->last_ns = ns > s->last_ns ? ns : s->last_ns;
 }
 
@@ -361,9 +363,13 @@ static void read_input(struct sequence *s, struct packet_cursor *cursor)
 		while ((item = packet_cursor_next(cursor)) < CURSOR_END) {
 			take(s, item, cursor);
 			view_reader_count(s->exporting->reader, 1);
+			view_reader_progress(s->exporting->reader,
+					     s->done + cursor->window_at + cursor->next - run->from,
+					     s->whole);
 			if (!export_flush(s->exporting, false))
 				return;
 		}
+		s->done += run->to - run->from;
 		last = trace_layout_ns(&s->input->layout, run->end);
 		s->exporting->is_damaged |= item == CURSOR_DAMAGED;
 	}
@@ -378,6 +384,8 @@ struct error *export_perfetto(struct exporting *exporting)
 
 	if (!packet_cursor_begin(&cursor))
 		return error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < exporting->traces->inputs.count; i++)
+		s.whole += exporting->traces->inputs.items[i]->size;
 	for (size_t i = 0; i < exporting->traces->inputs.count && !error; i++) {
 		s.input = exporting->traces->inputs.items[i];
 		s.sent = calloc(s.input->layout.events.count + 1, sizeof(*s.sent));

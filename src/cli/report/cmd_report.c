@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "cli/view/view_newest.h"
+#include "cli/view/view_pager.h"
 #include "control/base/cleanup.h"
 #include "options/commands.h"
 #include "options/question_options.h"
@@ -12,7 +13,7 @@
 
 static struct {
 	struct question_args question;
-	bool tree, callers, json, csv, wide, all_rows;
+	bool tree, callers, json, csv, wide, all_rows, no_pager;
 	const char *diff;
 } args;
 
@@ -29,6 +30,9 @@ static const struct option_spec options[] = {
 			       "0.1%", .flag = &args.all_rows },
 	{ 0, "wide", NULL, "also p50, p90 and calls without an exit", .flag = &args.wide },
 	{ 0, "json", NULL, "JSON, with times in ns", .flag = &args.json },
+	{ 0, "no-pager", NULL,
+	  "on a terminal, don't show the output with $DYNTRACE_PAGER, $PAGER or less",
+	  .flag = &args.no_pager },
 	{ 0, "csv", NULL, "comma-separated values, with times in ns", .flag = &args.csv },
 	{ 0 },
 };
@@ -165,8 +169,12 @@ static struct error *run(const struct words *words, int *ret_status)
 	};
 	request.function = words->count == 2 ? words->items[1] : NULL;
 	request.options.path = request.path;
-	error = view_reader_run(request.path, &view_reader_default_limits, read_and_print,
-				&request);
+	struct view_reader_limits limits = view_reader_default_limits;
+	limits.has_progress = true;
+	if (!args.no_pager && request.options.form == FORM_TEXT)
+		view_pager_begin();
+	error = view_reader_run(request.path, &limits, read_and_print, &request);
+	view_pager_end();
 	if (error && error_kind(error) == ERROR_REFUSED)
 		return error_wrap(error, "cannot report: this is not a whole trace of dyntrace's "
 					 "('dyntrace view' reads more kinds of traces)");

@@ -44,6 +44,8 @@ struct replay {
 	VEC(struct open_call) stack;
 	uint64_t cut_before; /* clock: calls that began earlier were cut by a loss; 0: none */
 	uint64_t unnoted; /* events */
+	uint64_t done, whole; /* bytes of runs that were read, and of all traces */
+	uint64_t from; /* where the run began in its file */
 	uint64_t entries; /* of calls, so far */
 	uint64_t now; /* clock: of the last event of the thread, or of the loss behind it */
 	bool failed; /* out of memory */
@@ -475,6 +477,10 @@ static void take_event(struct replay *replay)
 	if (++replay->unnoted == NOTE_EVENTS) {
 		view_reader_count(replay->reader, replay->unnoted);
 		replay->unnoted = 0;
+		view_reader_progress(replay->reader,
+				     replay->done + replay->cursor->window_at +
+					     replay->cursor->next - replay->from,
+				     replay->whole);
 	}
 	if (type->part == LAYOUT_EXIT) {
 		end_call(replay, meaning);
@@ -543,7 +549,9 @@ static void read_input(struct replay *replay, const struct trace_input *input,
 		note_time(replay->report, trace_layout_ns(layout, run->begin));
 		note_time(replay->report, trace_layout_ns(layout, run->end));
 		trace_input_run(input, i, cursor);
+		replay->from = run->from;
 		read_run(replay, cursor);
+		replay->done += run->to - run->from;
 	}
 	drop_all(replay, false);
 }
@@ -587,6 +595,8 @@ struct error *report_read(struct report *report, const struct own_traces *traces
 	if (!error && !packet_cursor_begin(&cursor))
 		error = error_new(ERROR_FAILED, "out of memory");
 	replay.cursor = &cursor;
+	for (size_t i = 0; i < traces->inputs.count; i++)
+		replay.whole += traces->inputs.items[i]->size;
 	for (size_t i = 0; i < traces->inputs.count && !error && !replay.failed; i++)
 		read_input(&replay, traces->inputs.items[i], &cursor);
 	if (!error && replay.failed)

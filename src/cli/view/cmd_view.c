@@ -11,10 +11,12 @@
 #include "view_filter.h"
 #include "view_newest.h"
 #include "view_own.h"
+#include "view_pager.h"
 #include "view_select.h"
 
 static struct {
-	bool json, tree, lines, all_arguments;
+	bool json, tree, lines, all_arguments, no_pager;
+	bool is_terminal, has_colour; /* stdout's, before a pager is there */
 	const char *filter;
 	struct view_select select;
 } args;
@@ -36,6 +38,9 @@ static const struct option_spec options[] = {
 	{ 0, "lines", NULL, "one event per line, also on a terminal", .flag = &args.lines },
 	{ 0, "args", NULL, "in a tree, also arguments without a name", .flag = &args.all_arguments },
 	{ 0, "json", NULL, "one JSON object per line instead of text", .flag = &args.json },
+	{ 0, "no-pager", NULL,
+	  "on a terminal, don't show the output with $DYNTRACE_PAGER, $PAGER or less",
+	  .flag = &args.no_pager },
 	{ 0 },
 };
 
@@ -55,11 +60,11 @@ static struct error *print_trace(struct view_reader *reader, const char *path,
 				 .select = &args.select,
 				 .tree = args.tree			       ? TREE_ALWAYS :
 					 args.lines || args.json || args.filter ||
-							 !isatty(STDOUT_FILENO) ? TREE_NEVER :
+							 !args.is_terminal ? TREE_NEVER :
 										  TREE_IF_EXITS,
 				 .all_arguments = args.all_arguments };
 
-	if (cli_has_colour(STDOUT_FILENO) && !args.json)
+	if (args.has_colour && !args.json)
 		viewer.line.colours = colours;
 	if (args.filter && !(viewer.filter = view_filter_create(args.filter, source)))
 		return error_new(ERROR_FAILED, "out of memory");
@@ -92,6 +97,19 @@ static struct error *print_other(struct view_reader *reader, void *path)
 	return print_trace(reader, path, &view_filter_bt, view_graph_run);
 }
 
+static struct error *read_trace(const char *path)
+{
+	struct error *error = view_reader_run(path, &view_reader_default_limits, print_own,
+					      (void *)path);
+	if (!error || error_kind(error) != ERROR_REFUSED)
+		return error;
+	/* not ours, or damaged: libbabeltrace2 knows more kinds of traces */
+	if (args.tree)
+		return error_wrap(error, "--tree: this is not a whole trace of dyntrace's");
+	error_free(error);
+	return view_reader_run(path, &view_reader_default_limits, print_other, (void *)path);
+}
+
 static struct error *run(const struct words *words, int *ret_status)
 {
 	_cleanup_free_ char *newest = NULL;
@@ -104,14 +122,13 @@ static struct error *run(const struct words *words, int *ret_status)
 		return error;
 	if (args.tree && (args.json || args.lines))
 		return error_new(ERROR_USAGE, "give one of --tree, --lines and --json");
-	error = view_reader_run(path, &view_reader_default_limits, print_own, (void *)path);
-	if (!error || error_kind(error) != ERROR_REFUSED)
-		return error;
-	/* not ours, or damaged: libbabeltrace2 knows more kinds of traces */
-	if (args.tree)
-		return error_wrap(error, "--tree: this is not a whole trace of dyntrace's");
-	error_free(error);
-	return view_reader_run(path, &view_reader_default_limits, print_other, (void *)path);
+	args.is_terminal = isatty(STDOUT_FILENO);
+	args.has_colour = cli_has_colour(STDOUT_FILENO);
+	if (!args.no_pager)
+		view_pager_begin();
+	error = read_trace(path);
+	view_pager_end();
+	return error;
 }
 
 const struct command command_view = {

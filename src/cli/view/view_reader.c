@@ -18,11 +18,15 @@
 
 #include "control/base/cleanup.h"
 #include "control/proc/proc_status.h"
+#include "options/commands.h"
+#include "view_pager.h"
 #include "view_rights.h"
 
 #define LOOK_MS 100 /* between two looks at the child */
 #define LOOKS_PER_SECOND (1000 / LOOK_MS)
 #define ERROR_MAX 8192
+#define PROGRESS_LOOKS 10 /* before the bar is shown */
+#define BAR 30
 
 /* A whole trace is gone through before its first event comes: its size buys memory and time. */
 #define SIZE_PER_BUSY_SECOND (16ULL << 20)
@@ -41,6 +45,10 @@ struct view_reader {
 	volatile uint64_t messages; /* read so far */
 	volatile uint64_t events; /* among them, also those that a filter leaves out */
 	volatile uint64_t size; /* of the trace */
+	volatile uint64_t done; /* bytes of it that were read; 0: unknown */
+	volatile uint64_t whole; /* bytes that `done` grows to */
+	_Atomic uint8_t has_bar; /* the parent shows how far it is, on stderr */
+	_Atomic uint8_t wants_line; /* the child has something to print: no bar from now on */
 	volatile uint64_t memory; /* limit of the child */
 	_Atomic uint8_t is_writing; /* waits for the reader of its output, as long as that takes */
 	_Atomic uint8_t is_done; /* `kind` and `error` are filled in */
@@ -98,11 +106,31 @@ void view_reader_count(struct view_reader *reader, uint64_t events)
 	reader->events += events;
 }
 
+void view_reader_progress(struct view_reader *reader, uint64_t done, uint64_t whole)
+{
+	reader->done = done;
+	reader->whole = whole;
+}
+
+/* Both may write to one terminal: waits until the parent has removed its bar. */
+static void wait_for_line(struct view_reader *reader)
+{
+	struct timespec nap = { .tv_nsec = 5 * 1000 * 1000 };
+
+	if (!view_pager_is_on() && !isatty(STDOUT_FILENO))
+		return;
+	reader->wants_line = true;
+	for (unsigned i = 0; reader->has_bar && i < 1000 / 5; i++)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+}
+
 int view_reader_flush(struct view_reader *reader, struct strbuf *text)
 {
 	size_t written = 0;
 	int error = text->failed ? ENOMEM : 0;
 
+	if (text->length)
+		wait_for_line(reader);
 	reader->kept = 0; /* X1: a line is written by one of the two */
 	reader->is_writing = true;
 	while (!error && written < text->length) {
@@ -124,6 +152,8 @@ __attribute__((noreturn)) static void run_child(struct view_reader *reader, pid_
 	/* The child must not outlive the parent, whatever ends that one. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
 		_exit(EXIT_FAILURE);
+	if (view_pager_is_on()) /* where the parent doesn't hear it */
+		signal(SIGINT, SIG_DFL);
 	struct error *error = read(reader, context);
 
 	reader->has_error = error != NULL;
@@ -150,6 +180,8 @@ struct watch {
 	uint64_t messages; /* at the last look */
 	uint64_t busy_since; /* processor time in ns, when a message came last */
 	unsigned idle_looks;
+	unsigned looks;
+	bool has_bar; /* the page's copy is for the child (X2) */
 };
 
 /* Processor time of the child in ns. */
@@ -196,6 +228,38 @@ static enum verdict look(struct watch *watch)
 	return GOES_ON;
 }
 
+/* ---- progress ------------------------------------------------------------------------------- */
+
+static void remove_bar(struct watch *watch)
+{
+	if (watch->has_bar)
+		cli_print_error("\r\033[K");
+	watch->has_bar = false;
+	watch->reader->has_bar = false;
+}
+
+/* Shows how far the child is, if that takes longer than a second. The numbers are the child's (X2):
+ * whatever they are, a share comes out. */
+static void show_progress(struct watch *watch)
+{
+	static const char full[BAR + 1] = "##############################";
+	struct view_reader *reader = watch->reader;
+	uint64_t done = reader->done, whole = reader->whole;
+
+	if (reader->wants_line) {
+		remove_bar(watch);
+		return;
+	}
+	if (++watch->looks < PROGRESS_LOOKS || !watch->limits->has_progress || !done || !whole ||
+	    !cli_has_colour(STDERR_FILENO))
+		return;
+	double share = done < whole ? (double)done / (double)whole : 1;
+	watch->has_bar = true;
+	reader->has_bar = true;
+	cli_print_error("\rreading |%-*.*s| %3.0f%%", BAR, (int)(share * BAR), full, share * 100);
+	fflush(stderr);
+}
+
 /* Waits until the child has ended, or ends it. */
 static enum verdict wait_for_child(struct watch *watch, struct rusage *ret_usage, int *ret_status)
 {
@@ -203,8 +267,11 @@ static enum verdict wait_for_child(struct watch *watch, struct rusage *ret_usage
 	struct pollfd poller = { .fd = pidfd, .events = POLLIN };
 	enum verdict verdict = GOES_ON;
 
-	while (pidfd >= 0 && verdict == GOES_ON && poll(&poller, 1, LOOK_MS) <= 0)
+	while (pidfd >= 0 && verdict == GOES_ON && poll(&poller, 1, LOOK_MS) <= 0) {
 		verdict = look(watch);
+		show_progress(watch);
+	}
+	remove_bar(watch);
 	if (verdict != GOES_ON)
 		kill(watch->pid, SIGKILL);
 	while (wait4(watch->pid, ret_status, 0, ret_usage) < 0 && errno == EINTR)
@@ -233,6 +300,7 @@ static void die_alike(int number)
 
 	for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
 		if (number == asked[i]) {
+			view_pager_end();
 			signal(number, SIG_DFL);
 			raise(number);
 		}

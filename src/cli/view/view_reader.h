@@ -25,6 +25,7 @@ struct view_reader_limits {
 	uint64_t memory; /* bytes for the child; more for a large trace, up to half the machine's */
 	unsigned busy_seconds; /* of processor time without a message; more for a large trace */
 	unsigned idle_seconds; /* of waiting for anything but the reader of its output */
+	bool has_progress; /* a bar on stderr, where that is a terminal */
 };
 
 extern const struct view_reader_limits view_reader_default_limits;
@@ -53,6 +54,9 @@ void view_reader_note(struct view_reader *reader, bool is_event, const struct st
 
 /* Tells the parent that so many events more were read, of which nothing is printed yet. */
 void view_reader_count(struct view_reader *reader, uint64_t events);
+
+/* Tells the parent how much was read, of how many bytes, for its bar. */
+void view_reader_progress(struct view_reader *reader, uint64_t done, uint64_t whole);
 
 /* Writes the lines to stdout. Returns 0 or an errno. */
 int view_reader_flush(struct view_reader *reader, struct strbuf *text);
