@@ -9,6 +9,7 @@ import sys
 import traceback
 
 sys.path.insert(0, "/source/tests/e2e")
+from hardening import FEW, TOGETHER, trace_services  # noqa: E402
 from harness import Dyntrace, Processes, Program, Snapshot, Trace, status, until  # noqa: E402
 
 USER, UID = "dyntracer", 1500
@@ -147,6 +148,7 @@ def main():
         system_daemon(facts, processes)
         user_daemon(facts, processes)
         hardened_service(facts, processes)
+        facts["hardened"] = trace_services(run, Dyntrace(BIN, processes, "/tmp"), [*FEW, TOGETHER])
     except Exception:  # the test shows any error
         facts["failed"] = traceback.format_exc() + run("journalctl", "--no-pager", "-u", "dyntraced.service", "-o", "cat")
     processes.close()

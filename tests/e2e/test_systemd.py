@@ -8,6 +8,7 @@ import subprocess
 import pytest
 from daemon_harness import CALLS
 from fixtures import ROOT
+from hardening import FEW, TOGETHER, assert_outcomes
 from machine import facts_of
 
 
@@ -78,3 +79,8 @@ def test_debians_hardened_redis_is_traced(facts):
     assert facts["redis traces"] == [[0, 0, 0, True]] * 2
     assert re.search(r"\d{4} tracepoints placed", facts["redis all"]) and " events, 0 lost, " in facts["redis all"]
     assert facts["redis alive"] == ["PONG\n", "0\n", True]
+
+
+def test_services_with_hardening_options_are_traced(facts):
+    """Each kind of fence, and all options that need no refusal together; make torture tries each option by itself."""
+    assert_outcomes(facts["hardened"], [*FEW, TOGETHER])
