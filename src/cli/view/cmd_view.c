@@ -2,6 +2,7 @@
  * cmd_view.c - dyntrace view TRACE: print a trace.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
@@ -9,13 +10,14 @@
 #include "options/commands.h"
 #include "view.h"
 #include "view_filter.h"
+#include "view_follow.h"
 #include "view_newest.h"
 #include "view_own.h"
 #include "view_pager.h"
 #include "view_select.h"
 
 static struct {
-	bool json, tree, lines, all_arguments, no_pager;
+	bool json, tree, lines, all_arguments, no_pager, follow;
 	bool is_terminal, has_colour; /* stdout's, before a pager is there */
 	const char *filter;
 	struct view_select select;
@@ -33,6 +35,8 @@ static const struct option_spec options[] = {
 	{ 0, "around", "TIME", "50 lines, from 0.1 ms before this time on",
 	  .string = &args.select.around },
 	{ 'n', NULL, "N", "only the first N lines", .string = &args.select.count },
+	{ 'f', "follow", NULL, "go on with what is being recorded, until that ends; one event per line",
+	  .flag = &args.follow },
 	{ 0, "tree", NULL, "calls as a tree (default on a terminal, for a trace with exits)",
 	  .flag = &args.tree },
 	{ 0, "lines", NULL, "one event per line, also on a terminal", .flag = &args.lines },
@@ -92,6 +96,31 @@ static struct error *print_own(struct view_reader *reader, void *path)
 	return print_trace(reader, path, &view_filter_own, view_own_run);
 }
 
+static struct error *print_followed(const char *path, struct viewer *viewer)
+{
+	view_filter_destroy(viewer->filter); /* each round has its own */
+	viewer->filter = NULL;
+	return view_follow_run(path, args.filter, viewer);
+}
+
+static struct error *follow_own(struct view_reader *reader, void *path)
+{
+	return print_trace(reader, path, &view_filter_own, print_followed);
+}
+
+static struct error *follow_trace(const char *path)
+{
+	_cleanup_close_ int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct view_reader_limits limits = view_reader_default_limits;
+
+	if (directory < 0)
+		return error_errno(errno, "cannot open the trace '%s'", path);
+	if (faccessat(directory, "metadata", R_OK, 0))
+		return error_errno(errno, "-f: '%s' is not one trace", path);
+	limits.followed = directory;
+	return view_reader_run(path, &limits, follow_own, (void *)path);
+}
+
 static struct error *print_other(struct view_reader *reader, void *path)
 {
 	return print_trace(reader, path, &view_filter_bt, view_graph_run);
@@ -122,8 +151,12 @@ static struct error *run(const struct words *words, int *ret_status)
 		return error;
 	if (args.tree && (args.json || args.lines))
 		return error_new(ERROR_USAGE, "give one of --tree, --lines and --json");
+	if (args.tree && args.follow)
+		return error_new(ERROR_USAGE, "-f: not with --tree");
 	args.is_terminal = isatty(STDOUT_FILENO);
 	args.has_colour = cli_has_colour(STDOUT_FILENO);
+	if (args.follow)
+		return follow_trace(path);
 	if (!args.no_pager)
 		view_pager_begin();
 	error = read_trace(path);

@@ -140,6 +140,11 @@ static void print_all(struct viewer *viewer, struct trace_merge *merge, struct v
 	}
 }
 
+void view_own_print(struct viewer *viewer, struct trace_merge *merge)
+{
+	print_all(viewer, merge, NULL);
+}
+
 static void tree_freep(struct view_tree **tree)
 {
 	view_tree_free(*tree);

@@ -23,6 +23,8 @@ struct error *view_own_open(const char *path, const char *other, struct view_rea
 			    struct own_traces *ret_traces, struct own_traces *ret_others);
 void view_own_close(struct own_traces *traces);
 
+/* Prints the events of a merge, one per line. */
+void view_own_print(struct viewer *viewer, struct trace_merge *merge);
 /* Prints all events. */
 struct error *view_own_run(const char *path, struct viewer *viewer);
 

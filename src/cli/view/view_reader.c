@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
@@ -48,6 +49,7 @@ struct view_reader {
 	volatile uint64_t done; /* bytes of it that were read; 0: unknown */
 	volatile uint64_t whole; /* bytes that `done` grows to */
 	_Atomic uint8_t has_bar; /* the parent shows how far it is, on stderr */
+	_Atomic uint8_t is_over; /* recording has ended: the parent found that out */
 	_Atomic uint8_t wants_line; /* the child has something to print: no bar from now on */
 	volatile uint64_t memory; /* limit of the child */
 	_Atomic uint8_t is_writing; /* waits for the reader of its output, as long as that takes */
@@ -110,6 +112,11 @@ void view_reader_progress(struct view_reader *reader, uint64_t done, uint64_t wh
 {
 	reader->done = done;
 	reader->whole = whole;
+}
+
+bool view_reader_is_over(const struct view_reader *reader)
+{
+	return reader->is_over;
 }
 
 /* Both may write to one terminal: waits until the parent has removed its bar. */
@@ -260,6 +267,17 @@ static void show_progress(struct watch *watch)
 	fflush(stderr);
 }
 
+/* The recorder holds a lock of its directory as long as it records, or lives. */
+static void look_at_recorder(struct watch *watch)
+{
+	int directory = watch->limits->followed;
+
+	if (!directory || flock(directory, LOCK_EX | LOCK_NB))
+		return;
+	flock(directory, LOCK_UN);
+	watch->reader->is_over = true;
+}
+
 /* Waits until the child has ended, or ends it. */
 static enum verdict wait_for_child(struct watch *watch, struct rusage *ret_usage, int *ret_status)
 {
@@ -270,6 +288,7 @@ static enum verdict wait_for_child(struct watch *watch, struct rusage *ret_usage
 	while (pidfd >= 0 && verdict == GOES_ON && poll(&poller, 1, LOOK_MS) <= 0) {
 		verdict = look(watch);
 		show_progress(watch);
+		look_at_recorder(watch);
 	}
 	remove_bar(watch);
 	if (verdict != GOES_ON)

@@ -26,6 +26,7 @@ struct view_reader_limits {
 	unsigned busy_seconds; /* of processor time without a message; more for a large trace */
 	unsigned idle_seconds; /* of waiting for anything but the reader of its output */
 	bool has_progress; /* a bar on stderr, where that is a terminal */
+	int followed; /* directory of a trace, which its recorder has locked; 0: none */
 };
 
 extern const struct view_reader_limits view_reader_default_limits;
@@ -57,6 +58,9 @@ void view_reader_count(struct view_reader *reader, uint64_t events);
 
 /* Tells the parent how much was read, of how many bytes, for its bar. */
 void view_reader_progress(struct view_reader *reader, uint64_t done, uint64_t whole);
+
+/* Has recording of the followed trace ended? */
+bool view_reader_is_over(const struct view_reader *reader);
 
 /* Writes the lines to stdout. Returns 0 or an errno. */
 int view_reader_flush(struct view_reader *reader, struct strbuf *text);

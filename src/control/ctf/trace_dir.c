@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,9 +20,13 @@ static int result(int value)
 	return value < 0 ? -errno : value;
 }
 
+/* The lock tells `view -f` that the trace is being recorded; the kernel takes it back from a
+ * controller that was killed. Nobody waits for it, and recording goes on without it. */
 static int open_directory(struct direct *direct, int flags)
 {
 	direct->fd = open(direct->dir.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
+	if (direct->fd >= 0)
+		flock(direct->fd, LOCK_SH | LOCK_NB);
 	return result(direct->fd);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -62,6 +63,7 @@ static int try_make(struct keeper *keeper, uint32_t number, const char *suffix, 
 		close(fd);
 		return -EPERM;
 	}
+	flock(fd, LOCK_SH | LOCK_NB); /* for `view -f`, as in trace_dir.c */
 	keeper->dirs[number].fd = fd;
 	return 0;
 }

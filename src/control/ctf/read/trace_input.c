@@ -79,7 +79,8 @@ static void closedirp(DIR **dir)
 
 static struct error *add_file(struct trace_input *input, const char *name)
 {
-	struct trace_file file = { .fd = openat(input->directory, name, OPEN_FLAGS) };
+	struct trace_file file = { .fd = openat(input->directory, name, OPEN_FLAGS),
+				   .before = { .is_none = true } };
 	struct stat st;
 
 	if (file.fd < 0 || fstat(file.fd, &st) || !S_ISREG(st.st_mode) ||
@@ -126,16 +127,21 @@ static struct error *find_files(struct trace_input *input)
 
 /* ---- packets -------------------------------------------------------------------------------- */
 
+/* Has the packet neither events nor losses? */
+static bool is_empty(const struct metadata_packet *head, const struct cursor_before *before)
+{
+	return head->content_size == sizeof(*head) * 8 &&
+	       (before->is_none || head->events_discarded == before->discarded);
+}
+
 /* Adds the packet to the last run, or begins another. */
 static bool add_packet(struct trace_input *input, size_t file, uint64_t at,
 		       const struct metadata_packet *head, const struct cursor_before *before,
 		       bool joins)
 {
 	struct trace_run *last = input->runs.count ? vec_last(&input->runs) : NULL;
-	bool is_empty = head->content_size == sizeof(*head) * 8 &&
-			(before->is_none || head->events_discarded == before->discarded);
 
-	if (is_empty)
+	if (is_empty(head, before))
 		return true;
 	if (joins && last && last->file == file && last->tid == head->tid &&
 	    last->pid == head->pid) {
@@ -170,6 +176,10 @@ static struct error *scan_file(struct trace_input *input, size_t index, bool joi
 					 file->name, (unsigned long long)at);
 		if (!add_packet(input, index, at, &head, &before, joins))
 			return no_memory();
+		if (!is_empty(&head, &before)) {
+			file->solid = at + head.packet_size / 8;
+			file->after = packet_after(&head);
+		}
 		before = packet_after(&head);
 	}
 	return NULL;
@@ -264,8 +274,8 @@ bool trace_input_file(const struct trace_input *input, size_t file,
 	if (!packet_cursor_begin(&cursor))
 		return false;
 	point(input, file, &cursor);
-	packet_cursor_move(&cursor, 0, input->files.items[file].size,
-			   &(struct cursor_before){ .is_none = true });
+	packet_cursor_move(&cursor, input->files.items[file].from, input->files.items[file].size,
+			   &input->files.items[file].before);
 	*ret_cursor = cursor;
 	return true;
 }

@@ -15,6 +15,11 @@ struct trace_file {
 	char *name;
 	int fd; /* -1: too many to keep open */
 	uint64_t size;
+	uint64_t solid; /* where the last packet with events or losses ends */
+	struct cursor_before after; /* that one */
+	/* Where a cursor over the whole file begins, which a reader may change: */
+	uint64_t from;
+	struct cursor_before before;
 };
 
 /* Packets of one thread that follow each other in one file. */

@@ -1,0 +1,100 @@
+"""dyntrace view -f: the events of a trace that is being recorded, until recording ends, whatever ends it."""
+import json
+import signal
+import subprocess
+
+import pytest
+
+from harness import Trace
+
+
+def follow(dyntrace, processes, path, *words):
+    return processes.start([dyntrace.path, "view", "-f", path, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True, cwd=dyntrace.scratch)
+
+
+def lines(view, count):
+    return [view.stdout.readline() for _ in range(count)]
+
+
+def test_as_they_come(dyntrace, program, processes):
+    """Events come while recording goes on; after its end, all of them were printed once, and view ends by itself."""
+    target = program("spin", "--threads", 2, "--calls", 50, "--rounds", 3).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "-e", "--function", "foo")
+    target.go().wait_ready()
+    view = follow(dyntrace, processes, tracing.output, "--json")
+    seen = lines(view, 200)
+    target.go().wait_ready()
+    seen += lines(view, 200)  # what was recorded since
+    assert view.poll() is None
+    target.go()
+    target.wait_ready()
+    trace = tracing.stop()
+    rest, errors = view.communicate(timeout=60)
+    assert (view.returncode, errors) == (0, "")
+    names = [json.loads(line)["name"] for line in seen + rest.splitlines()]
+    assert len(names) == len(trace.events) == 600 and {name: names.count(name) for name in set(names)} == trace.names()
+    assert sorted(map(without_time, seen + rest.splitlines())) == \
+        sorted(map(without_time, dyntrace("view", "--json", tracing.output).stdout.splitlines()))
+    target.finish()
+
+
+def without_time(line):
+    """The clock's frequency is known better at the end: times differ by some ns."""
+    return json.dumps({name: value for name, value in json.loads(line).items() if name not in ("time", "ns")}, sort_keys=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_whatever_ends_it(dyntrace, program, processes, number):
+    """kill -9 of the recorder ends the wait, too."""
+    target = program("spin", "--calls", 20, "--rounds", 2).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "foo")
+    target.go().wait_ready()
+    view = follow(dyntrace, processes, tracing.output, "--filter", "$name == \"foo*\"")
+    assert len(lines(view, 20)) == 20
+    tracing.process.send_signal(number)
+    tracing.process.communicate()
+    rest, errors = view.communicate(timeout=60)
+    assert (view.returncode, rest, errors) == (0, "", "")
+    target.finish()
+
+
+def test_of_the_daemon(new_daemon, dyntrace, program, processes):
+    """The daemon's keeper of the trace is its recorder."""
+    daemon = new_daemon().start()
+    target = program("spin", "--calls", 20, "--rounds", 3).wait_ready()
+    path = dyntrace.new_output()
+    daemon("add", f"{target.pid}:foo", "ctf", path)
+    target.go().wait_ready()
+    view = follow(dyntrace, processes, path)
+    assert len(lines(view, 20)) == 20
+    target.go().wait_ready()
+    assert len(lines(view, 20)) == 20 and view.poll() is None
+    target.finish()  # with its third round
+    daemon.stop()
+    rest, errors = view.communicate(timeout=60)
+    assert (view.returncode, len(rest.splitlines()), errors) == (0, 20, "")
+
+
+def test_over_already(dyntrace, program_path, processes):
+    """A trace that nobody records is printed, and that's all; -n ends it earlier; Ctrl-C too."""
+    output = dyntrace.new_output()
+    dyntrace("trace", "-o", output, "--function", "foo", "--", program_path("spin"), "--calls", 30)
+    assert dyntrace("view", "-f", output).stdout == dyntrace("view", "--lines", output).stdout
+    assert len(dyntrace("view", "-f", "-n", 7, output).stdout.splitlines()) == 7
+    assert len(Trace(output).events) == 30
+    assert dyntrace.fails("view", "-f", "--tree", output, status=2) == "view: -f: not with --tree"
+    assert "is not one trace" in dyntrace.fails("view", "-f", dyntrace.scratch)
+
+
+def test_interrupted(dyntrace, program, processes):
+    target = program("spin", "--calls", 20, "--rounds", 2).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "foo")
+    target.go().wait_ready()
+    view = follow(dyntrace, processes, tracing.output)
+    assert len(lines(view, 20)) == 20
+    view.send_signal(signal.SIGINT)
+    assert (view.wait(timeout=60), view.stdout.read()) == (-signal.SIGINT, "")
+    target.go()
+    assert len(tracing.stop().events) >= 20
+    target.finish()
