@@ -7,7 +7,7 @@ import struct
 import subprocess
 
 import pytest
-from harness import Snapshot, status, until
+from harness import Snapshot, Trace, status, until
 
 CALLS, THREADS = 500, 3
 WAYS = {
@@ -26,7 +26,7 @@ def prefix():
 class Container:
     """A program of tests/programs as the first process of a container. It keeps step by two pipes with names."""
 
-    def __init__(self, processes, programs, scratch, options, words):
+    def __init__(self, processes, programs, scratch, options, words, script=None):
         self.base = os.path.join(scratch, "container")
         root, talk = os.path.join(self.base, "root"), os.path.join(self.base, "talk")
         for folder in ("usr", "etc", "proc", "sys", "dev", "tmp", "run", "var", "talk", "programs"):
@@ -47,12 +47,12 @@ class Container:
         # podman takes no runroot of more than 50 characters
         self.podman = ["podman", "--root", os.path.join(self.base, "store"), "--runroot", os.path.join(scratch, "r"),
                        "--cgroup-manager=cgroupfs", "--runtime=crun", "--storage-driver=vfs"]
-        start = f"exec /programs/{words[0]} --ready-fd 3 --go-fd 4 {' '.join(map(str, words[1:]))} 3>/talk/ready 4</talk/go"
+        start = script or f"exec /programs/{words[0]} --ready-fd 3 --go-fd 4 {' '.join(map(str, words[1:]))} 3>/talk/ready 4</talk/go"
         # limits that need no right to raise them
         self.process = processes.start(
             [*prefix(), *self.podman, "run", "--rm", "--name", "one", "--cgroups=disabled", "--network=none", "--log-driver=none",
              "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000", "--pidfile", pid_file, "-v", "/usr:/usr:ro",
-             "-v", f"{programs}:/programs:ro", "-v", f"{talk}:/talk", *options, "--rootfs", root, "/bin/sh", "-c", start],
+             "-v", f"{programs}:/programs:ro", "-v", f"{os.path.dirname(os.path.dirname(programs))}:/build:ro", "-v", f"{talk}:/talk", *options, "--rootfs", root, "/bin/sh", "-c", start],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         until(lambda: os.path.exists(pid_file) and open(pid_file).read().strip() or self.process.poll() is not None, "the container")
         if self.process.poll() is not None:
@@ -91,8 +91,8 @@ def container(processes, program_path, scratch):
         pytest.skip("only root traces processes of containers")
     started = []
 
-    def start(options, *words):
-        started.append(Container(processes, os.path.dirname(program_path("spin")), scratch, options, words))
+    def start(options, *words, script=None):
+        started.append(Container(processes, os.path.dirname(program_path("spin")), scratch, options, words, script))
         return started[-1]
     yield start
     for one in started:
@@ -117,6 +117,34 @@ def test_traces_a_program_in_a_container(dyntrace, container, way):
     inside.go().wait_ready()
     lines = inside.finish().splitlines()
     assert [int(line.split()[1]) for line in lines] == [2 * CALLS] * THREADS
+
+
+SPIN = f"/programs/spin --ready-fd 3 --go-fd 4 --threads {THREADS} --calls {CALLS} 3>/talk/ready 4</talk/go"
+TRACE = "/build/dyntrace trace -o /talk/trace --function foo -e -t backtrace"
+FROM_INSIDE = {
+    "a process": f"{SPIN} & {TRACE} -p $! 2>/talk/said; echo $? >/talk/status; wait",
+    "a command": f"{TRACE} -- {SPIN} 2>/talk/said; echo $? >/talk/status",
+}
+
+
+@pytest.mark.parametrize("way", ["default", "read-only"])
+@pytest.mark.parametrize("what", FROM_INSIDE)
+def test_traces_from_inside_a_container(container, what, way):
+    """dyntrace in the container of its target, with the container's filter and without further rights: it can't read the filter, and
+    tries it in children of its own."""
+    options = [option for option in WAYS[way] if option not in ("--user", "1000:1000")]
+    inside = container(options, script=FROM_INSIDE[what])
+    talk = os.path.join(inside.base, "talk")
+    if what == "a process":
+        until(lambda: os.path.exists(f"{talk}/said") and "tracing spin" in open(f"{talk}/said").read() or os.path.exists(f"{talk}/status"), "dyntrace")
+    inside.go().wait_ready()
+    inside.finish()
+    said = open(f"{talk}/said").read()
+    assert open(f"{talk}/status").read() == "0\n", said
+    trace = Trace(f"{talk}/trace")
+    assert (trace.names(), trace.lost) == ({"foo_entry": THREADS * CALLS, "foo_exit": THREADS * CALLS}, 0), said
+    assert sorted(trace.per_tid("foo_entry").values()) == [CALLS] * THREADS
+    assert all(event.fields["text"] == "dyntrace" and len(event.fields["backtrace"]) >= 3 for event in trace.named("foo_entry"))
 
 
 def test_traces_a_program_in_bubblewraps_sandbox(dyntrace, processes, program_path, scratch):

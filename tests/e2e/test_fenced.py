@@ -1,9 +1,12 @@
 """Programs behind filters of system calls (seccomp): the filters are asked before anything is done, and no call of ours ever kills (H26)."""
+import ctypes
 import re
 import signal
+import struct
+import subprocess
 
 import pytest
-from harness import Snapshot, Trace
+from harness import LIBC, Snapshot, Trace
 
 KILL, KILL_THREAD, TRAP, ERRNO, NOTIFY, TRACE, LOG = \
     0x80000000, 0, 0x30000, 0x50001, 0x7fc00000, 0x7ff00000, 0x7ffc0000
@@ -158,3 +161,28 @@ def test_status_of_a_process_without_a_filter(dyntrace, program):
     spin = program("spin").wait_ready()
     assert "filter:      none" in dyntrace("status", spin.pid).stdout
     spin.finish()
+
+
+def confine(number):
+    """Makes a process, and what it starts, die of one system call (H26)."""
+    code = b"".join(struct.pack("HBBI", *one) for one in [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, KILL), (0x06, 0, 0, 0x7fff0000)])
+    buffer = ctypes.create_string_buffer(code)
+    program = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
+    assert LIBC.prctl(38, 1, 0, 0, 0) == 0 and LIBC.prctl(22, 2, program, 0, 0) == 0
+
+
+@pytest.mark.parametrize("name", ["process_vm_readv", "tkill", "sched_yield", "munlock", "mount"])
+def test_a_dyntrace_behind_a_filter_tries_it(dyntrace, program_path, name):
+    """Its command has the same filter, which nobody there can read: children of dyntrace's own try each call. No command dies of one."""
+    output = dyntrace.new_output()
+    result = subprocess.run([dyntrace.path, "trace", "-o", output, "--function", "foo", "-e", "-t", "backtrace", "--", program_path("spin"),
+                             "--threads", "2", "--calls", str(CALLS)], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                            preexec_fn=lambda: confine({**OURS, "mount": MOUNT}[name]))
+    if name in NEEDED | {"munlock"}:  # nobody there may suspend the filter
+        assert result.returncode == 125 and f"can't be traced: its filter kills for {name} " in result.stderr, result.stderr
+        return
+    assert (result.returncode, len(result.stdout.splitlines())) == (0, 2), result.stderr
+    assert ("kills for process_vm_readv" in result.stderr) == (name == "process_vm_readv"), result.stderr
+    trace = Trace(output)
+    assert (trace.names(), trace.lost) == ({"foo_entry": 2 * CALLS, "foo_exit": 2 * CALLS}, 0)
+    assert {event.fields["text"] for event in trace.named("foo_entry")} == {"dyntrace"}

@@ -211,3 +211,15 @@ const char *fence_call_name(long number)
 	}
 	return "a system call";
 }
+
+size_t fence_rows(void)
+{
+	return CALLS;
+}
+
+long fence_row(size_t row, uint64_t ret_args[6])
+{
+	assert(row < CALLS);
+	memcpy(ret_args, calls[row].args, sizeof(calls[row].args));
+	return calls[row].number;
+}

@@ -49,6 +49,10 @@ unsigned fence_closed(const struct fence *fence);
  * caller frees. NULL: all are allowed, or out of memory. */
 char *fence_describe(const struct fence *fence, unsigned parts);
 
+/* A call of the table, for a trial: its number, and arguments with 0 for those that may be any. */
+size_t fence_rows(void);
+long fence_row(size_t row, uint64_t ret_args[6]);
+
 /* The name of a system call that dyntrace makes; "a system call" for others. */
 const char *fence_call_name(long number);
 

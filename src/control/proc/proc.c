@@ -245,7 +245,20 @@ static struct error *check_word_size(const struct proc *proc)
 			 proc->pid, proc->comm);
 }
 
-static struct error *check_seccomp(struct proc *proc, int mode)
+/* Filters are inherited, and only ever added. If we have as many as the first process, we have
+ * those that all processes of our container begin with, and so has a process with that many. */
+bool proc_has_our_filters(int filters)
+{
+	struct thread_status ours, first;
+	_cleanup_error_ struct error *error = proc_status_read(getpid(), getpid(), &ours);
+
+	if (!error)
+		error = proc_status_read(1, 1, &first);
+	return !error && filters > 0 && ours.seccomp == 2 && ours.filters == filters &&
+	       first.seccomp == 2 && first.filters == filters;
+}
+
+static struct error *check_seccomp(struct proc *proc, int mode, int filters)
 {
 	if (mode == 1)
 		return error_new(
@@ -258,6 +271,10 @@ static struct error *check_seccomp(struct proc *proc, int mode)
 	proc->filtered = true;
 	if (filters_may_read())
 		return NULL;
+	if (proc_has_our_filters(filters)) {
+		proc->inherits = true;
+		return NULL;
+	}
 	return error_new(
 		ERROR_FAILED,
 		"process %d (%s) restricts its own system calls (seccomp filter), and only root, "
@@ -283,7 +300,7 @@ static struct error *check_thread(struct proc *proc, pid_t tid)
 			"process %d (%s) is already traced by pid %d (%s): end that one first",
 			proc->pid, proc->comm, status.tracer, tracer.comm);
 	}
-	return check_seccomp(proc, status.seccomp);
+	return check_seccomp(proc, status.seccomp, status.filters);
 }
 
 struct error *proc_open(pid_t pid, struct proc **ret_proc)

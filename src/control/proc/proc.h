@@ -28,7 +28,9 @@ struct proc {
 	char *exe; /* target of the link /proc/PID/exe; "" if unreadable */
 
 	pid_t poke_tid; /* held thread for mem_write's fallback; 0: none */
-	bool inherits; /* begun by a command of ours: seccomp filters that we have, too, are ours */
+	/* begun by a command of ours, or in our container: seccomp filters that we have, too, are
+	 * ours */
+	bool inherits;
 	bool may_suspend; /* its filters may be suspended while we make a call in it (remote.h) */
 	uint64_t suspended; /* number of such calls so far */
 	bool filtered; /* a thread had a seccomp filter when it was opened (H26) */
@@ -62,6 +64,9 @@ static inline void proc_take_after(struct proc *child, const struct proc *parent
 /* kernel.yama.ptrace_scope, '0' to '3'; '0' on a kernel without Yama. From '1' on the rights of a
  * process's user aren't enough to trace it. */
 char proc_ptrace_scope(void);
+
+/* Inside a container: does a thread with that many seccomp filters have the same as we? */
+bool proc_has_our_filters(int filters);
 
 /* False once the process is gone, or a zombie without live threads. */
 bool proc_is_alive(const struct proc *proc);

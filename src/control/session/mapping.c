@@ -13,7 +13,8 @@
 
 #include "control/proc/proc_guise.h"
 #include "control/exits/exits.h"
-#include "control/fence/fence.h"
+#include "control/fence/trial.h"
+#include "control/proc/proc_status.h"
 #include "control/session/own_probes/fronts.h"
 #include "control/session/own_probes/unwinding.h"
 #include "control/tracers/dispatch.h"
@@ -32,6 +33,7 @@ struct making {
 	struct code_window *windows; /* one per need */
 	struct agent_elf *agent_elf;
 	unsigned closed; /* enum fence_part: parts that the target's filters close */
+	struct fence trial; /* our own filters, if they can only be tried (trial.h) */
 };
 
 static bool has_room(struct session *session, const struct plan_need *need)
@@ -253,6 +255,21 @@ static void tell_missing(const struct session *session, const struct fence *fenc
 		session_tell(session, "%s: its filter %s: %s", session->proc->comm, what, missing);
 }
 
+/* A process of our container, which we haven't begun: has a thread taken up another filter? */
+static struct error *check_ours(const struct session *session, const struct stop *stop)
+{
+	struct error *error = NULL;
+
+	for (size_t i = 0; session->proc->filtered && i < stop_thread_count(stop) && !error; i++) {
+		struct thread_status status;
+
+		error = proc_status_read(session->proc->pid, stop_thread_tid(stop, i), &status);
+		if (!error && !proc_has_our_filters(status.filters))
+			error = fence_unreadable();
+	}
+	return error;
+}
+
 /* (H26) Asks the filters of all threads, before anything is changed, for every call that the agent
  * or the controller will make. */
 static struct error *check_filters(struct making *making, const struct stop *stop)
@@ -261,10 +278,15 @@ static struct error *check_filters(struct making *making, const struct stop *sto
 	unsigned needed = needed_parts(session);
 	struct fence fence;
 
-	if (may_be_ours(session))
+	if (may_be_ours(session) && !making->trial.threads)
 		return NULL;
 	fence_begin(&fence);
-	struct error *error = add_threads(session, stop, &fence);
+	struct error *error = making->trial.threads ? check_ours(session, stop) :
+						      add_threads(session, stop, &fence);
+	if (making->trial.threads) { /* and nobody here may suspend filters */
+		fence = making->trial;
+		needed |= FENCE_CONTROL | (session->parent ? FENCE_SHARE : 0);
+	}
 	making->closed = fence_closed(&fence);
 	if (!error && making->closed & needed)
 		error = refuse(session, &fence, needed);
@@ -345,6 +367,9 @@ struct error *mapping_make(struct session *session, const struct mapping_wants *
 	struct making making = { .session = session, .wants = wants };
 	struct error *error = find_needs(session, &making.needs);
 
+	fence_begin(&making.trial);
+	if (wants->agent && may_be_ours(session) && trial_is_due())
+		trial_run(&making.trial);
 	if (!error)
 		error = find_places(&making);
 	if (!error && wants->agent)
