@@ -104,6 +104,10 @@ enum dt_op_code {
 	DT_OP_BACKTRACE, /* b: most frames; a sequence: u32 count, then u64s */
 	DT_OP_COMM, /* the thread's name, as a string */
 	DT_OP_UNREADABLE, /* the names of unreadable fields, as a string */
+	/* The index of a key, to the first word of the image (keys.h). a: 1: the key is a number
+	 * [x --], 0: the key is all fields. The next word: address of the table */
+	DT_OP_KEY,
+	DT_OP_VALUE, /* the value that is summed up, to the image's second word [x --] */
 	DT_OP_CODES,
 };
 
@@ -163,7 +167,8 @@ _Static_assert(sizeof(struct dt_regs) == 448, "dt_regs");
  */
 
 /*
- * An event outside of the pool (dt_regs.image) has its fields from byte 16 on, and no header.
+ * An event outside of the pool (dt_regs.image) has its fields from byte 16 on, and no header. The
+ * two words before them are the results of DT_OP_KEY and DT_OP_VALUE.
  */
 
 /*

@@ -64,7 +64,10 @@
 #define DT_RETURN_BUSY 1ULL
 #define DT_RETURN_INHERITED (1ULL << 63)
 #define DT_RETURN_MARKS (DT_RETURN_BUSY | DT_RETURN_INHERITED)
-#define DT_TIMED 1u /* dt_return_site.flags: the exit needs struct dt_return_times */
+/* dt_return_site.flags: the exit needs struct dt_return_times; and << DT_TIMED_KEYS: the number of
+ * keys, of which each has a word `within` */
+#define DT_TIMED 1u
+#define DT_TIMED_KEYS 8 /* above DT_SITE_* */
 #define DT_KEPT_MAX 8u
 #define DT_KEPT_DURATION 7u /* index of the duration, which the exit computes: ns */
 #define DT_RETURN_VANISHED (1u << 31) /* in slot.length: a frame was gone without returning */
@@ -107,14 +110,16 @@ struct dt_return_times {
 	uint64_t within, covered; /* bound: addresses of the words */
 	uint64_t within_before, covered_before; /* kept by the entry */
 	uint64_t own; /* the word `within` if memory for another ran out */
-	uint64_t pad[3];
+	uint64_t key; /* by key: the index (keys.h); `within` is an array then, 0: no memory */
+	uint64_t value; /* at the exit: the value to sum up */
+	uint64_t pad;
 };
 
 /* A word `within`. */
 struct dt_return_within {
-	uint64_t time;
+	uint64_t time; /* by key: address of an array; 0: no memory */
 	uint32_t id; /* of the entry event */
-	uint32_t pad;
+	uint32_t keys; /* of the array; 0: `time` is a time */
 };
 
 /* One per thread: hints[], by dt_return_index, then heads[], the first stub of each chain (open

@@ -363,6 +363,26 @@ static void run_field(struct gather *g, const struct dt_op *op)
 	}
 }
 
+/* Results for counts by key, in the head of an image. */
+static void run_result(struct gather *g, const struct dt_op *op)
+{
+	uint64_t *head;
+
+	gather_begin(g);
+	if (g->over || !g->regs->image)
+		return;
+	head = (uint64_t *)g->regs->image;
+	if (op->code == DT_OP_VALUE)
+		head[1] = pop(g);
+	else if (op->a)
+		head[0] = key_of_number(*(const uint64_t *)(op + 1), pop(g));
+	else
+		head[0] = key_of_text(*(const uint64_t *)(op + 1), g->event + HEAD, g->at - HEAD);
+	if (g->failed)
+		head[op->code == DT_OP_VALUE] = 0;
+	g->failed = false;
+}
+
 /* Returns the number of operations to skip. */
 static uint32_t run_op(struct gather *g, const struct dt_op *op)
 {
@@ -370,6 +390,12 @@ static uint32_t run_op(struct gather *g, const struct dt_op *op)
 	case DT_OP_CONST:
 		push(g, *(const uint64_t *)(op + 1));
 		return 1;
+	case DT_OP_KEY:
+		run_result(g, op);
+		return 1;
+	case DT_OP_VALUE:
+		run_result(g, op);
+		return 0;
 	case DT_OP_SKIP:
 		return op->c;
 	case DT_OP_SKIP_ZERO:

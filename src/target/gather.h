@@ -80,6 +80,10 @@ void text_store_unreadable(struct gather *g);
 bool text_match(struct gather *g, uint64_t address, uint64_t length, const char *pattern, bool glob,
 		bool *ret_failed);
 
+/* key.c: the index of a key, which is added if it is new and there is room (keys.h). */
+uint32_t key_of_number(uint64_t table, uint64_t number);
+uint32_t key_of_text(uint64_t table, const uint8_t *bytes, uint32_t size);
+
 /* unwind.c: stores return addresses, after the probe's own; gives their number. */
 uint32_t unwind_walk(const struct gather *g, uint64_t *frames, uint32_t most);
 

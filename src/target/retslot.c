@@ -214,7 +214,17 @@ static void retslot_bind_times(const struct retslot_call *call, const struct dt_
 	struct dt_return_within *within =
 		call->site->flags & DT_TIMED ? retslot_within(returns, table, call->site->id) : 0;
 
+	uint32_t keys = call->site->flags >> DT_TIMED_KEYS;
 	times->within = within ? (uint64_t)&within->time : (uint64_t)&times->own;
+	if (keys) {
+		if (within && within->keys < keys) {
+			within->time = (uint64_t)retslot_allocate(
+				returns, (uint32_t)DT_ROUND_UP(keys * sizeof(uint64_t),
+							       DT_RETURN_TABLE_ALIGN));
+			within->keys = within->time ? keys : 0;
+		}
+		times->within = within ? within->time : 0;
+	}
 	times->covered =
 		(uint64_t)&returns->covered[slot - agent_state(call->control)->slots];
 }
@@ -481,7 +491,8 @@ static bool retslot_is_late(const struct retslot_call *call)
 static bool retslot_find_times(const struct retslot_call *call, const struct dt_slot *slot,
 			       struct dt_return_table *table, struct dt_return_times *times)
 {
-	uint32_t *entry = 0;
+	uint32_t *entry = 0, keys = call->site->flags >> DT_TIMED_KEYS;
+	const struct dt_return_within *within;
 
 	if (call->site->flags & DT_TIMED) {
 		entry = table->bits ?
@@ -490,8 +501,13 @@ static bool retslot_find_times(const struct retslot_call *call, const struct dt_
 		if (!table->bits || (entry && !*entry))
 			return false;
 	}
+	within = entry ? (const struct dt_return_within *)((uint8_t *)call->returns + *entry) : 0;
+	if (keys && within && within->keys < keys)
+		return false; /* nor the array of them */
 	if (times)
-		times->within = entry ? (uint64_t)call->returns + *entry : (uint64_t)&times->own;
+		times->within = keys   ? within ? within->time : 0 :
+				within ? (uint64_t)&within->time :
+					 (uint64_t)&times->own;
 	if (times)
 		times->covered =
 			(uint64_t)&call->returns

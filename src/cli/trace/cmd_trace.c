@@ -19,6 +19,7 @@
 #include "summary.h"
 #include "trace_args.h"
 #include "trace_begin.h"
+#include "trace_question.h"
 
 #define STEP_MS 50
 #define LINE_STEP_MS 10
@@ -200,9 +201,21 @@ static double count_from(const struct trace_run *run)
 	return begun && !run->joined ? (double)begun / 1e9 : seconds_now();
 }
 
+/* Prints an answer of --each; returns when the next one is due. */
+static double answer(const struct trace_run *run, double due)
+{
+	double now = seconds_now();
+
+	trace_question_print(run->session, trace_args.reset);
+	while (due <= now)
+		due += trace_args.each;
+	return due;
+}
+
 static struct error *record(struct trace_run *run)
 {
 	double end = trace_args.seconds > 0 ? count_from(run) + trace_args.seconds : 0;
+	double next = trace_args.each > 0 ? count_from(run) + trace_args.each : 0;
 	bool has_lines = trace_args.print || trace_args.tracer->kind == TRACER_LOG;
 	struct error *error = NULL;
 
@@ -213,6 +226,8 @@ static struct error *record(struct trace_run *run)
 			error = take_snapshots(run);
 		if (!error)
 			error = poll_end(run);
+		if (next && !run->over && seconds_now() >= next)
+			next = answer(run, next);
 	}
 	/* Now, and not when thousands of tracepoints are out: all of them end together. */
 	struct error *stopping = session_recording(run->session, false);

@@ -11,6 +11,7 @@
 #include "options/commands.h"
 #include "options/table_text.h"
 #include "summary_exits.h"
+#include "trace_question.h"
 
 #define REFUSALS_MAX 5
 #define COPIES_MAX 8
@@ -275,6 +276,12 @@ void summary_print(const struct session *session, const struct session_summary *
 			infos[placed++] = info;
 	}
 	fflush(stdout);
+	if (trace_question_asked()) {
+		trace_question_print(session, false);
+		if (!options->is_json)
+			print_text(session, summary, directory);
+		return;
+	}
 	if (options->is_json)
 		begin_json(summary, directory, &text);
 	if (infos)

@@ -5,6 +5,7 @@
 #include "client/client.h"
 #include "control/session/session.h"
 #include "shared/program.h"
+#include "trace_question.h"
 
 struct trace_args trace_args = { .buffer_size = DT_POOL_DEFAULT };
 
@@ -68,6 +69,14 @@ const struct option_spec trace_options[] = {
 	{ 0, "rate", "N/s", "record at most N hits per second of each place",
 	  .string = &trace_args.rate_text },
 
+	OPTION_GROUP("Questions to --tracer count"),
+	QUESTION_OPTIONS(trace_args.question),
+	{ 0, "each", "SECONDS", "print the answer every so many seconds; also with a unit: 200ms",
+	  .seconds = &trace_args.each },
+	{ 0, "reset", NULL, "with --each: start from zero after each answer", .flag = &trace_args.reset },
+	{ 0, "csv", NULL, "the answer as comma-separated values on standard output, with times in ns",
+	  .flag = &trace_args.csv },
+
 	OPTION_GROUP("Output and buffers"),
 	{ 'o', "output", "DIR", "directory of the trace (default: ./NAME-DATE.dyntrace); a trace that is there\n"
 	  "becomes DIR.old",
@@ -100,7 +109,8 @@ const struct option_spec trace_options[] = {
 	{ 0, "wide", NULL,
 	  "show more columns in the summary: hits, lost, p50, p90 and calls without an exit",
 	  .flag = &trace_args.summary.is_wide },
-	{ 0, "json", NULL, "print the summary as JSON, with times in ns",
+	{ 0, "json", NULL,
+	  "print the summary as JSON, with times in ns; an answer to --by or --of goes to standard output",
 	  .flag = &trace_args.summary.is_json },
 	{ 'q', "quiet", NULL, "no summary at the end", .flag = &trace_args.quiet },
 	OPTION_MEANT("duration", "--for"),
@@ -163,6 +173,10 @@ static struct error *check_markers(void)
 
 bool trace_args_need_libraries(void)
 {
+	const char *by = trace_args.question.by;
+
+	if (by && (strstr(by, "backtrace") || strstr(by, "caller")))
+		return true;
 	for (size_t i = 0; i < trace_args.contexts.count; i++) {
 		if (!strncmp(trace_args.contexts.items[i].text, "backtrace", strlen("backtrace")))
 			return true;
@@ -237,5 +251,7 @@ struct error *trace_args_check(const struct words *words)
 	trace_args.print |= trace_args.print_to != NULL;
 	if (!error)
 		error = check_words(words);
+	if (!error)
+		error = trace_question_check();
 	return error ? error : parse_rate();
 }

@@ -8,6 +8,7 @@
 
 #include "control/event/tracer.h"
 #include "options/options.h"
+#include "options/question_options.h"
 #include "summary.h"
 
 #define CONTEXTS_MAX 64
@@ -43,6 +44,9 @@ struct trace_args {
 	const char *tracer_argument;
 	char *function; /* owned: LIBRARY:FUNCTION of the tracer call, with an absolute path */
 	const struct tracer *tracer;
+	struct question_args question;
+	double each;
+	bool reset, csv;
 	const char *name;
 	const char *explain;
 };

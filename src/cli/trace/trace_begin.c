@@ -156,7 +156,10 @@ static struct error *add_tracepoint(struct session *session, const struct option
 					.every = trace_args.every,
 					.first = trace_args.first,
 					.rate = trace_args.rate,
-					.string_max = (uint32_t)trace_args.string_max };
+					.string_max = (uint32_t)trace_args.string_max,
+					.by = trace_args.question.by,
+					.of = trace_args.question.of,
+					.keys = (uint32_t)trace_args.question.keys };
 
 	for (size_t i = 0; i < trace_args.contexts.count; i++)
 		trace_args.context_types[i] = trace_args.contexts.items[i].text;

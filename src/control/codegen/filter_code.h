@@ -20,6 +20,10 @@ size_t filter_room(const struct tramp_event *event);
  * rsp at the site. */
 void filter_emit(struct emitter *e, const struct value_ops *ops, int32_t saved, bool at_exit,
 		 struct label *no);
+/* rax = the number that the operations leave. */
+void filter_emit_value(struct emitter *e, const struct value_ops *ops, int32_t saved, bool at_exit);
+/* The most bytes that it takes. */
+size_t filter_value_room(const struct value_ops *ops);
 void filter_emit_limits(struct emitter *e, const struct tramp_env *env,
 			const struct tramp_limits *limits, struct label *no);
 

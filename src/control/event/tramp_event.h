@@ -51,8 +51,30 @@ struct tramp_watch {
 };
 #define TRAMP_WATCHES_MAX 4
 
+/* What a count by key sums up. */
+enum tramp_value {
+	VALUE_NONE, /* only hits are counted */
+	VALUE_DURATION,
+	VALUE_SELF,
+	VALUE_NUMBER, /* the image's second word: of the exit's program, or the entry's */
+};
+
+/* Counts by key (shared/keys.h): the event's program, or the exit's, finds the key's index. */
+struct tramp_keys {
+	taddr table; /* 0: no keys */
+	uint32_t capacity;
+	uint8_t bits; /* of the table */
+	uint32_t stride; /* bytes from a key's cell to the next one's */
+	bool at_exit; /* the exit's program has the key */
+	bool has_condition; /* the program may turn the hit away */
+	/* leaves the key, a number: then the program only adds new keys; borrowed; NULL: none */
+	const struct value_ops *native;
+	enum tramp_value value;
+};
+
 /* Counts hits in the target instead of recording them (struct dt_cell). */
 struct tramp_count {
+	struct tramp_keys keys;
 	taddr cell; /* in the first row; 0: hits are recorded */
 	uint8_t row_shift; /* log2 of the distance between rows */
 	uint16_t row_mask; /* number of rows less one */

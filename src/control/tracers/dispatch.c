@@ -40,9 +40,10 @@ void tracers_free_use(struct session *session, struct tracepoint *tracepoint)
 bool tracers_wants(const struct tracepoint_list *list)
 {
 	size_t plain, timed;
+	uint64_t keyed;
 
-	count_tracer_cells(list, &plain, &timed);
-	return plain + timed > 0;
+	count_tracer_cells(list, &plain, &timed, &keyed);
+	return plain + timed + keyed > 0;
 }
 
 struct error *tracers_map(struct session *session, const struct tracepoint_list *list,

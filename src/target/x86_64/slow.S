@@ -23,7 +23,7 @@
 
 #define FLAG_DF 0x400
 
-#define SLOW_TOUCHED 192 /* slow_find uses no more */
+#define SLOW_TOUCHED 208 /* slow_find uses no more */
 #define FRAME_FLAGS 88
 #define FRAME_ID 24
 #define FRAME_SIZE 16

@@ -305,11 +305,15 @@ size_t filter_room(const struct tramp_event *event)
 	size_t room =
 		event->limits.every || event->limits.first || event->limits.rate ? LIMITS_ROOM : 0;
 
-	return room + (event->filter ? (event->filter->count + 2) * OP_ROOM : 0);
+	return room + filter_value_room(event->filter);
 }
 
-void filter_emit(struct emitter *e, const struct value_ops *ops, int32_t saved, bool at_exit,
-		 struct label *no)
+size_t filter_value_room(const struct value_ops *ops)
+{
+	return ops ? (ops->count + 2) * OP_ROOM : 0;
+}
+
+void filter_emit_value(struct emitter *e, const struct value_ops *ops, int32_t saved, bool at_exit)
 {
 	struct walk w = { .e = e, .ops = ops, .saved = saved, .at_exit = at_exit };
 
@@ -318,6 +322,12 @@ void filter_emit(struct emitter *e, const struct value_ops *ops, int32_t saved, 
 		return;
 	}
 	emit_bind(e, &w.labels[ops->count]);
+}
+
+void filter_emit(struct emitter *e, const struct value_ops *ops, int32_t saved, bool at_exit,
+		 struct label *no)
+{
+	filter_emit_value(e, ops, saved, at_exit);
 	emit_or(e, RAX, RAX);
 	emit_jcc(e, CC_E, no);
 }

@@ -34,7 +34,7 @@
 /* ---- parts of an entry trampoline (trampoline.c) --------------------------------------------- */
 
 /* The most bytes that these add to a trampoline. */
-#define EXIT_ENTRY_ROOM 640
+#define EXIT_ENTRY_ROOM 704
 #define EXIT_FIELD_ROOM 40
 size_t exit_room(const struct tramp_event *event);
 
@@ -47,6 +47,9 @@ struct exit_labels {
 
 /* Around record_emit_save and record_emit_restore: rsi, and a word for the clock. */
 #define EXIT_SAVED_RSI 48 /* from rsp */
+/* From rsp after record_emit_save: the upper half of the word with the flags, in which a count by
+ * key keeps the index of the key. */
+#define EXIT_KEY 4
 void exit_emit_save(struct emitter *e);
 void exit_emit_restore(struct emitter *e);
 /* After the reserve, rdx = clock: keeps it for the stub. */

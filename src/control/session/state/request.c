@@ -18,7 +18,7 @@ static bool copy_spec(const struct tracepoint_spec *from, struct tracepoint_spec
 {
 	const char **contexts = calloc(from->context_count + 1, sizeof(*contexts));
 	const char **strings[] = { &to->location, &to->name, &to->filter, &to->tracer,
-				   &to->tracer_argument };
+				   &to->tracer_argument, &to->by, &to->of };
 	bool copied = contexts != NULL;
 
 	*to = *from;
@@ -47,6 +47,8 @@ static void free_spec(struct tracepoint_spec *spec)
 	free((char *)spec->filter);
 	free((char *)spec->tracer);
 	free((char *)spec->tracer_argument);
+	free((char *)spec->by);
+	free((char *)spec->of);
 }
 
 /* Does the tracer fit the spec? Checked before anything is touched. */
@@ -59,6 +61,9 @@ static struct error *check_tracer(const struct tracepoint_spec *spec, const stru
 			ERROR_USAGE,
 			"tracer '%s' records no events: it has no use for contexts (-t)",
 			tracer->name);
+	if (!error && (spec->by || spec->of) && tracer->kind != TRACER_COUNT)
+		error = error_new(ERROR_USAGE, "%s: only with tracer count",
+				  spec->by ? "--by" : "--of");
 	if (!error && tracer->kind == TRACER_LTTNG && spec->context_count && !spec->name)
 		error = error_new(
 			ERROR_USAGE,

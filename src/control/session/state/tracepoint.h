@@ -30,6 +30,8 @@ struct tracepoint_spec {
 	uint32_t string_max; /* bytes of a string that are recorded; 0: the default */
 	const char *tracer; /* a name in the table of tracers; NULL: ctf */
 	const char *tracer_argument; /* NULL: none */
+	const char *by, *of; /* tracer count: of a question (event/question.h); NULL: none */
+	uint32_t keys; /* most different keys; 0: the usual number */
 	bool disabled; /* placed, but switched off */
 	bool wait; /* if no module has the location yet */
 	size_t most; /* tracepoints that the session may have with it; 0: as its options say */

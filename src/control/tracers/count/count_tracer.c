@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool count_tracer_create(struct session *session)
 {
@@ -38,16 +39,21 @@ static bool has_times(const struct tracepoint *tracepoint)
 	return tracepoint->tracer->kind == TRACER_COUNT && tracepoint->probe.event.exit;
 }
 
-void count_tracer_cells(const struct tracepoint_list *list, size_t *ret_plain, size_t *ret_timed)
+void count_tracer_cells(const struct tracepoint_list *list, size_t *ret_plain, size_t *ret_timed,
+			uint64_t *ret_keyed)
 {
-	*ret_plain = *ret_timed = 0;
+	*ret_plain = *ret_timed = *ret_keyed = 0;
 	for (size_t i = 0; i < list->count; i++) {
 		const struct tracepoint *tracepoint = list->items[i];
 		const struct tracer *tracer = tracepoint_placed_tracer(tracepoint);
 
 		if (!tracer || tracer->uses_pool || tracepoint->count)
 			continue;
-		*(has_times(tracepoint) ? ret_timed : ret_plain) += 1;
+		struct count_keys keys = count_keys_of(tracepoint);
+		if (keys.capacity)
+			*ret_keyed += count_keys_bytes(&keys) + 2 * DT_PAGE; /* aligned */
+		else
+			*(has_times(tracepoint) ? ret_timed : ret_plain) += 1;
 	}
 }
 
@@ -55,9 +61,10 @@ struct error *count_tracer_map(struct session *session, const struct tracepoint_
 			       struct stop *stop)
 {
 	size_t plain, timed;
+	uint64_t keyed;
 
-	count_tracer_cells(list, &plain, &timed);
-	return counts_map(&session->count->counts, stop, session->agent, plain, timed);
+	count_tracer_cells(list, &plain, &timed, &keyed);
+	return counts_map(&session->count->counts, stop, session->agent, plain, timed, keyed);
 }
 
 /* ---- notes for the next controller ----------------------------------------------------------- */
@@ -72,7 +79,7 @@ static void note(struct session *session, struct tracepoint *tracepoint)
 
 	while (!use->noted && index < control->counted_count && control->counted[index].name)
 		index++;
-	if (index >= DT_COUNTED_MAX)
+	if (index >= DT_COUNTED_MAX || use->keys.capacity)
 		return; /* not noted: its count would begin anew after a takeover */
 	assert(index <= control->counted_count); /* no gap that a takeover would read */
 	control->counted[index] = (struct dt_counted){ .cell = count->cell.v,
@@ -105,24 +112,60 @@ void count_tracer_unnote(struct session *session, struct tracepoint *tracepoint)
 
 /* ---- hits ------------------------------------------------------------------------------------ */
 
+static bool take(struct counts *counts, const struct tracepoint *tracepoint, struct count_use *use)
+{
+	struct tramp_count ignored;
+
+	use->keys = count_keys_of(tracepoint);
+	if (!use->keys.capacity)
+		return counts_take(counts, has_times(tracepoint), &use->cell, &ignored);
+	if (!counts_take_bytes(counts, count_keys_bytes(&use->keys), &use->cell))
+		return false;
+	count_keys_start(counts, &use->keys, &use->cell);
+	return true;
+}
+
+/* Gives a program that ends with DT_OP_KEY the address of its table. */
+static void set_table(struct dt_program *program, taddr table)
+{
+	assert(program && program->op_count >= 2 &&
+	       program->ops[program->op_count - 2].code == DT_OP_KEY);
+	memcpy(&program->ops[program->op_count - 1], &table.v, sizeof(table.v));
+}
+
+/* The trampoline's way to the keys. */
+static void set_keys(const struct counts *counts, struct tracepoint *tracepoint)
+{
+	struct values *values = &tracepoint->values;
+	struct tramp_keys *keys = &tracepoint->probe.event.count.keys;
+	const struct count_use *use = tracepoint->count;
+
+	if (!use->keys.capacity)
+		return;
+	count_keys_way(counts, &use->cell, &use->keys, keys);
+	keys->at_exit = values->keys_at_exit;
+	keys->has_condition = values->key_condition;
+	keys->native = values->native_key;
+	set_table(values->keys_at_exit ? values->exit_program : values->program, keys->table);
+}
+
 struct error *count_tracer_prepare(struct session *session, struct tracepoint *tracepoint)
 {
 	struct tramp_event *event = &tracepoint->probe.event;
 	struct counts *counts = &session->count->counts;
 
 	assert(!tracepoint->tracer->uses_pool);
-	if (tracepoint->count) {
-		event->count = counts_way(counts, &tracepoint->count->cell);
-	} else {
+	if (!tracepoint->count) {
 		struct count_use *use = calloc(1, sizeof(*use));
 
-		if (!use ||
-		    !counts_take(counts, has_times(tracepoint), &use->cell, &event->count)) {
+		if (!use || !take(counts, tracepoint, use)) {
 			free(use);
 			return error_new(ERROR_FAILED, "out of memory for counters");
 		}
 		tracepoint->count = use;
 	}
+	event->count = counts_way(counts, &tracepoint->count->cell);
+	set_keys(counts, tracepoint);
 	event->count.own_only = !session->options.follow_fork;
 	note(session, tracepoint);
 	return NULL;
@@ -131,9 +174,13 @@ struct error *count_tracer_prepare(struct session *session, struct tracepoint *t
 bool count_tracer_read(const struct session *session, const struct tracepoint *tracepoint,
 		       struct counts_sum *ret_sum)
 {
-	if (tracepoint->count)
-		counts_read(&session->count->counts, &tracepoint->count->cell, ret_sum);
-	return tracepoint->count != NULL;
+	const struct count_use *use = tracepoint->count;
+
+	if (use && use->keys.capacity)
+		count_keys_sum(&session->count->counts, &use->cell, &use->keys, ret_sum);
+	else if (use)
+		counts_read(&session->count->counts, &use->cell, ret_sum);
+	return use != NULL;
 }
 
 static uint64_t to_ns(const struct session *session, uint64_t cycles)

@@ -7,6 +7,7 @@
 
 #include "control/session/state/session_state.h"
 #include "control/stop/stop.h"
+#include "count_keys.h"
 #include "counts.h"
 
 struct count_tracer {
@@ -17,6 +18,7 @@ struct count_tracer {
 /* The cell of one tracepoint. */
 struct count_use {
 	struct counts_cell cell;
+	struct count_keys keys;
 	uint32_t noted; /* index + 1 of dt_control.counted; 0: none */
 };
 
@@ -26,8 +28,10 @@ void count_tracer_free_use(struct tracepoint *tracepoint);
 /* Lets `to` go on counting in the cell of `from`. False: out of memory. */
 bool count_tracer_copy(const struct tracepoint *from, struct tracepoint *to);
 
-/* Numbers of tracepoints in the list that count and have no cell yet: without times, and with. */
-void count_tracer_cells(const struct tracepoint_list *list, size_t *ret_plain, size_t *ret_timed);
+/* Numbers of tracepoints in the list that count and have no cell yet: without times, and with; and
+ * the bytes for those with keys. */
+void count_tracer_cells(const struct tracepoint_list *list, size_t *ret_plain, size_t *ret_timed,
+			uint64_t *ret_keyed);
 /* Maps memory for these cells by way of a held thread. */
 struct error *count_tracer_map(struct session *session, const struct tracepoint_list *list,
 			       struct stop *stop);

@@ -1,6 +1,7 @@
 #include "counts.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -39,19 +40,25 @@ static uint32_t choose_rows(uint64_t row_size)
 }
 
 struct error *counts_map(struct counts *counts, struct stop *stop, struct agent *agent,
-			 size_t plain, size_t timed)
+			 size_t plain, size_t timed, uint64_t keyed)
 {
+	uint64_t need = row_bytes(plain, timed) + keyed;
+
 	const struct counts_area *last = counts->areas.count ? vec_last(&counts->areas) : NULL;
-	struct counts_area area = { .row_size = round_to_power(row_bytes(plain, timed)) };
+	struct counts_area area = { .row_size = round_to_power(need) };
 	void *here;
 
-	if (!plain && !timed)
+	if (!plain && !timed && !keyed)
 		return NULL;
-	if (last && last->row_size - last->used >= row_bytes(plain, timed))
+	if (last && last->row_size - last->used >= need)
 		return NULL;
 	if (area.row_size < ROW_MIN)
 		area.row_size = ROW_MIN;
 	area.rows = choose_rows(area.row_size);
+	if (area.row_size > AREA_MAX && keyed)
+		return error_new(ERROR_FAILED,
+				 "so many keys need %" PRIu64 " MiB of memory (lower --keys)",
+				 need >> 20);
 	if (area.row_size > AREA_MAX)
 		return error_new(ERROR_FAILED,
 				 "%zu counting tracepoints at once are too many (name fewer)",
@@ -80,6 +87,18 @@ bool counts_take(struct counts *counts, bool has_times, struct counts_cell *ret_
 	area->used = at + size;
 	*ret_cell = (struct counts_cell){ counts->areas.count - 1, at, has_times };
 	*ret_count = counts_way(counts, ret_cell);
+	return true;
+}
+
+bool counts_take_bytes(struct counts *counts, uint64_t size, struct counts_cell *ret_cell)
+{
+	struct counts_area *area = counts->areas.count ? vec_last(&counts->areas) : NULL;
+	uint64_t at = area ? DT_ROUND_UP(area->used, DT_PAGE) : 0;
+
+	if (!area || at > area->row_size || size > area->row_size - at)
+		return false;
+	area->used = at + size;
+	*ret_cell = (struct counts_cell){ counts->areas.count - 1, at, false };
 	return true;
 }
 

@@ -40,10 +40,12 @@ struct counts_sum {
 	uint64_t p50, p90, p99; /* within 0.8% */
 };
 
-/* Maps memory for `plain` cells without times and `timed` cells with, by way of a held thread, if
- * the last area has too little room. */
+/* Maps memory for `plain` cells without times, `timed` cells with, and `keyed` bytes, by way of a
+ * held thread, if the last area has too little room. */
 struct error *counts_map(struct counts *counts, struct stop *stop, struct agent *agent,
-			 size_t plain, size_t timed);
+			 size_t plain, size_t timed, uint64_t keyed);
+/* Takes bytes of each row, at a page; the cell has no times. */
+bool counts_take_bytes(struct counts *counts, uint64_t size, struct counts_cell *ret_cell);
 /* Takes a cell; *ret_count is the trampoline's way to it. False: counts_map was asked for fewer. */
 bool counts_take(struct counts *counts, bool has_times, struct counts_cell *ret_cell,
 		 struct tramp_count *ret_count);

@@ -47,6 +47,7 @@ struct event_labels {
 	struct record_labels record;
 	struct exit_labels exit;
 	struct foreign_labels foreign;
+	struct count_key_labels key;
 	struct slot_labels near;
 	size_t program_field;
 };
@@ -164,12 +165,12 @@ static void emit_condition(struct emitter *e, const struct tramp_env *env,
 static void emit_unrecorded(struct emitter *e, const struct tramp_env *env,
 			    const struct tramp_event *event, struct event_labels *l)
 {
-	if (!event->foreign.function.v && event->program)
+	if (!event->foreign.function.v && event->program && !event->count.keys.table.v)
 		emit_condition(e, env, event, l);
 	if (event->foreign.function.v)
 		foreign_emit_hit(e, env, event, saved_size(event), &l->foreign, &l->record.out);
 	if (event->count.cell.v)
-		count_emit_hit(e, env, &event->count, &l->record.out);
+		count_emit_hit(e, env, event, saved_size(event), &l->key, &l->record.out);
 	if (event->exit)
 		emit_stub(e, env, event, l);
 }
@@ -256,6 +257,7 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env,
 	}
 	if (event->foreign.function.v)
 		foreign_emit_slow(e, env, event, &l->foreign, &l->record.out);
+	count_emit_slow(e, env, event, saved_size(event), &l->key, &l->record.out);
 	if (!event->exit)
 		return;
 	/* without a slot the slow path finds one: for the event, or for the stub */
@@ -300,7 +302,10 @@ static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp
 		if (event->foreign.function.v)
 			foreign_emit_data(e, event, saved_size(event), &labels[i].foreign);
 		else if (event->program)
-			gather_emit_program(e, event, labels[i].program_field);
+			gather_emit_program(e, event,
+					    event->count.keys.table.v ?
+						    labels[i].key.program_field :
+						    labels[i].program_field);
 	}
 }
 

@@ -233,8 +233,12 @@ static struct error *describe_all(struct describe *d, uint32_t string_max)
 		if (!expr_is_at_exit(tracepoint->contexts.items[i]))
 			error = contexts_add(d, tracepoint->contexts.items[i]);
 	}
+	if (!error && describe_is_keyed(tracepoint))
+		error = describe_keys(d);
 	if (!error && filter && !describe_filters_exit(d, filter))
 		error = describe_set_filter(d, filter, &tracepoint->values.filter);
+	if (!error && describe_is_keyed(tracepoint))
+		error = describe_native_key(d);
 	tracepoint->probe.event.filter = tracepoint->values.filter;
 	if (!error)
 		error = set_limits(d);
@@ -290,7 +294,8 @@ struct error *describe_tracepoint(struct session *session, struct tracepoint *tr
 		error = describe_short(&d, describe_all, string_max);
 	const char *filter = tracepoint->request->spec.filter;
 	if (!error && tracepoint->kind == TRACEPOINT_FUNCTION &&
-	    (tracepoint_has_values(tracepoint) || (filter && describe_filters_exit(&d, filter))))
+	    (tracepoint_has_values(tracepoint) || (filter && describe_filters_exit(&d, filter)) ||
+	     describe_asks_exit(tracepoint)))
 		error = describe_short(&d, describe_exit, string_max);
 	return error_wrap(error, "%s", place->name);
 }

@@ -80,6 +80,13 @@ struct error *describe_exit(struct describe *d, uint32_t string_max);
 bool describe_keep(struct describe *d, const struct value_place *place,
 		   struct value_place *ret_place);
 
+/* describe_keys.c: adds the keys and the value of a count by key that the entry, or the exit that
+ * is being described, has. */
+struct error *describe_keys(struct describe *d);
+struct error *describe_native_key(struct describe *d);
+bool describe_is_keyed(const struct tracepoint *tracepoint);
+bool describe_asks_exit(const struct tracepoint *tracepoint);
+
 /* Finds arguments and their types, and lays out the tracepoint's event. */
 struct error *describe_tracepoint(struct session *session, struct tracepoint *tracepoint);
 /* Hands the fields over to the event's type. */

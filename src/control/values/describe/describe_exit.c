@@ -243,6 +243,7 @@ static struct error *finish(struct describe *d)
 	if (error)
 		return error;
 	exit->filter = values->exit_filter;
+	exit->count.keys.has_condition = d->shape.condition.count > 0;
 	exit->filters_duration = uses(exit->filter, DT_OP_REG, DT_REG_DURATION);
 	exit->program = values->exit_program;
 	if (exit->program) {
@@ -276,12 +277,16 @@ static struct error *describe_in_order(struct describe *d, uint32_t string_max, 
 
 	shape_init(&d->shape, d->debug, string_max);
 	d->shape.depth_max = SHAPE_DEPTH_MAX >> d->flatter;
-	if (duration_first)
-		add_duration(d);
-	add_result(d);
-	if (!duration_first)
-		add_duration(d);
-	error = add_contexts(d);
+	if (describe_is_keyed(d->tracepoint)) {
+		error = describe_keys(d);
+	} else {
+		if (duration_first)
+			add_duration(d);
+		add_result(d);
+		if (!duration_first)
+			add_duration(d);
+		error = add_contexts(d);
+	}
 	d->tracepoint->values.filters_exits = filter && describe_filters_exit(d, filter);
 	if (!error && d->tracepoint->values.filters_exits)
 		error = describe_set_filter(d, filter, &d->tracepoint->values.exit_filter);

@@ -60,6 +60,8 @@ struct shape {
 	struct tramp_limits limits; /* of a gathered event with a condition: apply after it */
 	struct value_texts texts; /* patterns of the condition */
 	struct debug *debug; /* completes types that are only declared; may be NULL */
+	bool has_key, key_is_number; /* count by key: the fields are the key, or `key` leaves it */
+	struct value_ops key, value; /* likewise: a number; what is summed up, if count isn't 0 */
 	uint32_t string_max;
 	unsigned depth_max; /* levels of structs in structs; deeper ones aren't recorded */
 	size_t steps; /* members visited: bounds structs that hold themselves */

@@ -276,6 +276,23 @@ static void build_prefetch(const struct shape *shape, struct builder *b)
 	build_op(b, DT_OP_PREFETCH, (uint8_t)count, 0, 0);
 }
 
+/* The results of a count by key; the table's address comes later (program.h). */
+static void build_results(const struct shape *shape, struct builder *b)
+{
+	struct value_ops none = { .items = { { 0 } }, .count = 1 };
+
+	if (shape->value.count) {
+		build(b, &shape->value);
+		build_op(b, DT_OP_VALUE, 0, 0, 0);
+	}
+	if (!shape->has_key)
+		return;
+	if (shape->key_is_number)
+		build(b, &shape->key);
+	build_op(b, DT_OP_KEY, shape->key_is_number, 0, 0);
+	build(b, &none);
+}
+
 static void build_all(struct shape *shape, struct builder *b)
 {
 	size_t next = 0;
@@ -295,8 +312,10 @@ static void build_all(struct shape *shape, struct builder *b)
 			b->size = align_up(b->size, field->size);
 		}
 		for (; next < shape->stores.count && shape->stores.items[next].field == i; next++)
-			build_store(b, &shape->stores.items[next]);
+			if (!shape->key_is_number)
+				build_store(b, &shape->stores.items[next]);
 	}
+	build_results(shape, b);
 }
 
 /* Appends the names of the fields, by number, then the texts of the condition. */

@@ -22,6 +22,12 @@ struct values {
 	struct value_ops *exit_filter;
 	bool filters_exits; /* by that, or in the program */
 	struct tramp_event *exit; /* NULL: by the common code */
+	/* Of a count by key: */
+	bool is_keyed, keys_at_exit;
+	uint8_t key_ends[8]; /* by key: the number of fields up to its last one */
+	bool key_condition; /* the entry's program has a condition */
+	enum tramp_value value;
+	struct value_ops *native_key; /* NULL: the program finds the key */
 };
 
 void values_free(struct values *values);

@@ -118,13 +118,31 @@ static bool is_timed(const struct tramp_event *event)
 	return event->count.cell.v && !event->foreign.function.v;
 }
 
+/* rax = the key's word `within`, or something else if there is no memory for these words. */
+static void emit_keyed_within(struct emitter *e)
+{
+	struct label none = { 0 };
+
+	emit_load32(e, RAX, mem_at(RSP, EXIT_KEY));
+	emit_store(e, mem_at(RCX, (int32_t)DT_TIMES_AT(key)), RAX);
+	emit_load(e, RBX, mem_at(RCX, (int32_t)DT_TIMES_AT(within)));
+	emit_or(e, RBX, RBX);
+	emit_jcc_short(e, CC_E, &none);
+	emit_load(e, RAX, mem_index(RBX, RAX, 8, 0));
+	emit_bind(e, &none);
+}
+
 /* rcx = the stub's slot. Keeps the thread's times (struct dt_return_times). rax, rbx are lost. */
-static void emit_keep_times(struct emitter *e)
+static void emit_keep_times(struct emitter *e, const struct tramp_keys *keys)
 {
 	emit_note(e, "keep the time of calls so far: of this function, and of all");
-	emit_load(e, RAX, mem_at(RCX, (int32_t)DT_TIMES_AT(within)));
+	if (keys->table.v && !keys->at_exit) {
+		emit_keyed_within(e);
+	} else if (!keys->table.v) {
+		emit_load(e, RAX, mem_at(RCX, (int32_t)DT_TIMES_AT(within)));
+		emit_load(e, RAX, mem_at(RAX, 0));
+	}
 	emit_load(e, RBX, mem_at(RCX, (int32_t)DT_TIMES_AT(covered)));
-	emit_load(e, RAX, mem_at(RAX, 0));
 	emit_load(e, RBX, mem_at(RBX, 0));
 	emit_store(e, mem_at(RCX, (int32_t)DT_TIMES_AT(within_before)), RAX);
 	emit_store(e, mem_at(RCX, (int32_t)DT_TIMES_AT(covered_before)), RBX);
@@ -141,7 +159,7 @@ void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct
 	if (event->at_exit && event->at_exit->kept_count)
 		emit_keep(e, event->at_exit);
 	if (is_timed(event))
-		emit_keep_times(e);
+		emit_keep_times(e, &event->count.keys);
 	record_emit_restore(e, false);
 	exit_emit_restore(e);
 	emit_lea(e, RSP, mem_at(RSP, 8));
@@ -161,7 +179,7 @@ static void emit_late(struct emitter *e, const struct tramp_event *event, struct
 	if (event->at_exit && event->at_exit->kept_count)
 		emit_keep(e, event->at_exit);
 	if (is_timed(event))
-		emit_keep_times(e);
+		emit_keep_times(e, &event->count.keys);
 	emit_load(e, RAX, mem_at(RCX, STUB(sp)));
 	emit_xor_imm(e, RAX, (int32_t)DT_RETURN_BUSY);
 	emit_store(e, mem_at(RCX, STUB(sp)), RAX);
@@ -258,13 +276,22 @@ void exit_emit_leave_site(struct emitter *e, const struct tramp_event *event,
 	emit_site(e, &site, l->site_field);
 }
 
+static uint32_t timed_flags(const struct tramp_event *event)
+{
+	const struct tramp_keys *keys = &event->count.keys;
+
+	if (!is_timed(event))
+		return 0;
+	return DT_TIMED | (keys->table.v && !keys->at_exit ? keys->capacity << DT_TIMED_KEYS : 0);
+}
+
 bool exit_emit_site(struct emitter *e, const struct tramp_env *env, struct tramp_event *event,
 		    const struct exit_labels *l)
 {
 	struct dt_return_site site = { .body = event->off.v,
 				       .exit = env->exit.v,
 				       .id = event->id,
-				       .flags = (is_timed(event) ? DT_TIMED : 0) |
+				       .flags = timed_flags(event) |
 						(event->is_late ? DT_SITE_LATE : 0) };
 	struct dt_return_site again = { .id = event->id, .flags = DT_SITE_AGAIN };
 
