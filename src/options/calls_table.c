@@ -269,6 +269,10 @@ void calls_table_text(const struct calls_table *table, struct strbuf *text)
 	struct layout layout = { .names = table->names_first ? names : NULL };
 
 	assert(table->title_count <= CALLS_NAMES_MAX);
+	if (!table->count) {
+		text_add(text, "(no calls)\n");
+		return;
+	}
 	measure(table, &layout);
 	add_line(table, &layout, NULL, text);
 	for (size_t i = 0; i < table->count; i++) {
@@ -278,8 +282,6 @@ void calls_table_text(const struct calls_table *table, struct strbuf *text)
 		if (table->has_histograms && row->values)
 			calls_histogram(row->values, table->is_time, table->is_linear, text);
 	}
-	if (!table->count)
-		text_add(text, "(no calls)\n");
 	if (table->left)
 		quote_format(text, "(and %" PRIu64 " more: --all-rows)\n", table->left);
 }
