@@ -73,7 +73,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 34
+#define DT_LAYOUT_VERSION 36
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -102,7 +102,7 @@
 
 /* dt_control.flags */
 #define DT_FOLLOW_FORK 1u
-#define DT_NO_SYSCALLS 2u /* the target filters system calls: the agent makes none */
+#define DT_NO_SYSCALLS 2u /* a filter forbids what recording needs: the agent makes no call */
 #define DT_BLOCK 4u /* no room: wait for some (B8) */
 #define DT_WAIT_MODULES 16u /* (N1) */
 #define DT_OVERWRITE 8u /* no room: take the oldest published chunk (B9) */
@@ -111,6 +111,7 @@
 #define DT_NO_LIVE 256u /* a filter forbids tkill: the agent asks for no thread's end */
 #define DT_NO_NAME 512u /* a filter forbids prctl: names of threads are unknown */
 #define DT_GLIBC 1024u /* every thread block is glibc's; with DT_NO_READ */
+#define DT_RETURNS 2048u /* dt_control.returns was mapped together with the agent */
 #define DT_ENDED 64u /* the controller has ended its trace, and had to leave its probes, off */
 
 /* Part of the code memfd, mapped near a module. */
@@ -240,7 +241,8 @@ struct dt_control {
 	uint32_t program; /* number of the program among those of one trace, from 0 */
 	/* DT_OWNER_DIED: the controller is dead (control/agent/beacon.h); else its tid, or 0 */
 	uint32_t alive;
-	uint32_t pad1;
+	/* of the tid from the FS base, in all thread blocks; 0: unknown. For DT_NO_SYSCALLS. */
+	uint32_t tid_offset;
 	struct dt_window windows[DT_WINDOWS_MAX];
 	struct dt_site sites[DT_SITES_MAX];
 	uint16_t sizes[DT_EVENTS_MAX]; /* of events, by id; DT_SIZE_VARIES: in its second word */
@@ -485,7 +487,10 @@ struct dt_pool {
 	struct dt_counter counters[DT_COUNTERS_MAX];
 	struct dt_exec execs[DT_EXECS_MAX];
 	uint64_t execs_missed; /* execve calls that the controller missed */
-	uint64_t pad2[7];
+	/* a thread forbids itself the clock; a process that was just forked may have no clock */
+	uint32_t clockless;
+	uint32_t pad3;
+	uint64_t pad2[6];
 	struct dt_thread threads[DT_THREADS_MAX];
 	/* then: uint64_t words[small + big]; struct dt_chunk chunks[small + big];
 	 * then, page aligned: the small chunks, then the big ones */
@@ -561,6 +566,8 @@ struct dt_cell {
 #define DT_ASK_EXEC 0xfffffffdu
 #define DT_ASK_CALL 0xfffffffcu
 #define DT_ASK_ROOM 0xfffffffbu
+#define DT_ASK_CLOCK 0xfffffffau
+#define DT_ASK_STILL 0xfffffff9u
 #define DT_CLOCK_GAP_SHIFT 39 /* (B6) */
 
 /* ---- state: private to each process ------------------------------------------------------- */
@@ -592,6 +599,7 @@ struct dt_slot {
 };
 
 #define DT_SLOT_GROWN 1u /* the thread has had its small chunk */
+#define DT_SLOT_CLOCKLESS 2u /* the thread can't read the clock: its hits are lost */
 
 _Static_assert(sizeof(struct dt_slot) == (1u << DT_SLOT_SHIFT), "dt_slot");
 _Static_assert(DT_THREADS_MAX <= 1u << 16, "dt_slot.thread");
@@ -610,6 +618,14 @@ static inline uint32_t dt_hash(uint64_t fs_base)
 #define DT_NEAR_SHIFT 16
 #define DT_NEAR_COUNT 65536u
 
+/* A thread that is in a slow path without system calls (target/quiet.c). */
+struct dt_quiet {
+	uint64_t base; /* FS base; 0: unused */
+	uint64_t place, mark; /* the mark on its stack, and the mark's value */
+	uint32_t tid;
+	uint32_t pad;
+};
+
 struct dt_state {
 	uint64_t stacks_busy; /* one bit per stack */
 	/* owner: written when it is mapped; 0 in a forked child until its first hit */
@@ -625,13 +641,18 @@ struct dt_state {
 	/* The number of this process among those of the pool; 0: none yet, as with `pid`. Pids
 	 * don't tell processes in different pid namespaces apart. */
 	uint32_t process;
+	/* a thread of the process forbids itself the clock: those without a slot may not have it */
+	uint32_t clockless;
+	uint64_t quiet_marks; /* made so far */
+	uint32_t loud; /* threads that may be making a system call in the agent (Q6) */
 	uint32_t pad0;
-	uint64_t pad[3];
+	uint64_t pad[1];
 	struct dt_slot slots[DT_SLOTS];
 	uint8_t stacks[DT_STACKS][DT_STACK_SIZE] __attribute__((aligned(4096)));
 	uint64_t calls[DT_SLOTS]; /* by thread slot: call.h (C1) */
 	uint64_t rooms[DT_SLOTS]; /* by thread slot: call.h (C4) */
 	uint32_t near[DT_NEAR_COUNT]; /* slots, as offsets in bytes */
+	struct dt_quiet quiet[DT_STACKS]; /* by stack, which is other memory for it then */
 };
 
 /* Address of a slot's word in calls: the slot's address / 8 + this. Used by trampolines. */
@@ -652,7 +673,8 @@ _Static_assert(DT_EVENTS_MAX < DT_EVENT_PENDING, "ids");
  * DT_ASK_MODULES reports changed libraries (N1), DT_ASK_EXEC an execve (struct dt_exec); both give
  * 0. DT_ASK_CALL gives the thread's slot if the thread left the function of dt_state.calls by a
  * jump (call.h, C2), else 0. DT_ASK_ROOM gives the slot if the stack has room for a function (C4),
- * else 0.
+ * else 0. DT_ASK_CLOCK ends the recording of a thread that is about to lose the clock, and gives 0;
+ * DT_ASK_STILL waits until no thread makes a system call in the agent, and gives 0.
  *
  * dt_slow for a return stub, if the hint doesn't lead to one:
  *

@@ -25,6 +25,7 @@
 #define STATE_STACKS_BUSY 0
 #define STATE_PID 8
 #define STATE_FILTERED 16
+#define STATE_LOUD 48
 #define POOL_FILTERED 76
 #define STATE_STACKS 0x81000
 #define STATE_STACK_SHIFT 13
@@ -54,6 +55,16 @@ uint64_t slow_wait(const struct dt_control *control, uint64_t *deadline, uint64_
 uint64_t slow_give_up(const struct dt_control *control, uint64_t id, uint64_t size);
 /* slow.c: the calling thread's slot, if its thread block confirms it; else NULL. */
 struct dt_slot *slow_find_ours(const struct dt_control *control);
+
+/* quiet.c: waits until no thread makes a system call in the agent (Q6). Gives 0. */
+uint64_t quiet_wait(const struct dt_control *control);
+/* quiet.c: slow_path without a system call. */
+uint64_t slow_quiet(const struct dt_control *control, uint64_t id, uint64_t size);
+/* quiet.c: gather_event without a system call. */
+struct dt_program;
+struct dt_regs;
+uint64_t gather_quiet(const struct dt_control *control, const struct dt_program *program,
+		      const struct dt_regs *regs);
 
 /* retslot.c: takes a return stub for the call; SLOW_NEEDED: call retslot_take. */
 uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t site);
@@ -96,6 +107,13 @@ struct dt_slot *thread_find(struct dt_state *state, uint64_t fs_base, uint64_t k
  * if no thread record was free. `size`: of the event. */
 struct dt_slot *thread_slot(const struct dt_control *control, uint32_t size);
 
+/* thread.c: may the thread read the clock? Else its hits are lost. */
+bool thread_has_clock(const struct dt_control *control);
+/* thread.c: the thread is about to lose the clock. Gives 0. */
+uint64_t thread_lose_clock(const struct dt_control *control);
+/* thread.c: the calling thread's tid by its thread block; 0: unknown. */
+uint32_t thread_block_tid(const struct dt_control *control);
+
 /* register.c: called by ld.so when it has loaded the agent. */
 void register_program(uint64_t argc, const uint64_t *argv, const uint64_t *envp);
 
@@ -134,11 +152,13 @@ static inline bool agent_is_orphan(const struct dt_control *control)
 	return __atomic_load_n(&control->alive, __ATOMIC_RELAXED) & DT_OWNER_DIED;
 }
 
-/* Must the agent make no system call (H26)? */
-static inline bool agent_is_filtered(const struct dt_control *control)
+/* Must the agent make no system call (H26)? As unless_filtered in own_stack.h. */
+static inline bool agent_is_quiet(const struct dt_control *control)
 {
-	return control->flags & DT_NO_SYSCALLS || agent_state(control)->filtered ||
-	       agent_pool(control)->filtered;
+	const struct dt_state *state = agent_state(control);
+
+	return control->flags & DT_NO_SYSCALLS || state->filtered ||
+	       (!state->pid && agent_pool(control)->filtered);
 }
 
 /* Is the word of the thread block the same as when the slot was claimed? */

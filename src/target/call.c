@@ -147,7 +147,7 @@ long dt_call_op(const struct dyntrace_hit *hit, unsigned what, const void *from,
 	switch (what) {
 	case DYNTRACE_OP_FIND: return find_value(hit, from, to);
 	case DYNTRACE_OP_READ:
-		return agent_is_filtered(control) ?
+		return agent_is_quiet(control) ?
 			       0 :
 			       (long)safe_read(control, (uint64_t)from, to, size);
 	case DYNTRACE_OP_EMIT: return emit(control, from, to, size);
@@ -177,7 +177,7 @@ uint64_t call_is_left(const struct dt_control *control)
 	struct dt_slot *slot = slow_find_ours(control);
 	uint64_t here = (uint64_t)&stack, frame = slot ? *call_word(control, slot) : 0;
 
-	if (!frame || here <= frame || agent_is_filtered(control) ||
+	if (!frame || here <= frame || agent_is_quiet(control) ||
 	    sys_call3(SYS_SIGALTSTACK, 0, (uint64_t)&stack, 0))
 		return 0;
 	if (!(stack.flags & SS_DISABLE) && here - stack.start < stack.size &&
@@ -198,7 +198,7 @@ static bool can_read(const struct dt_control *control, uint64_t page)
 
 	for (uint32_t i = 0; i < sizeof(bytes); i++)
 		remote[i] = (struct sys_iovec){ page - i * DT_PAGE, 1 };
-	return !agent_is_filtered(control) &&
+	return !agent_is_quiet(control) &&
 	       safe_read_list(control, &local, 1, remote, sizeof(bytes)) == sizeof(bytes);
 }
 

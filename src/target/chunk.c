@@ -48,15 +48,22 @@ void chunk_wake(const struct dt_control *control)
 
 	__atomic_fetch_add(&pool->wake, 1, __ATOMIC_SEQ_CST);
 	/* Pairs with reader_wait: it sets `waiting`, then looks at `wake` again. */
-	if (__atomic_load_n(&pool->waiting, __ATOMIC_SEQ_CST) &&
+	if (!agent_is_quiet(control) && __atomic_load_n(&pool->waiting, __ATOMIC_SEQ_CST) &&
 	    __atomic_exchange_n(&pool->waiting, 0, __ATOMIC_SEQ_CST))
 		sys_futex_wake(&pool->wake);
+}
+
+/* (Q4) */
+static void chunk_close(struct dt_slot *slot)
+{
+	__atomic_store_n(&slot->limit, 0, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
 /* Clears the slot's chunk: from here on the cmpxchg of an interrupted hit fails (B2). */
 void chunk_forget(struct dt_slot *slot)
 {
-	slot->limit = 0;
+	chunk_close(slot);
 	slot->reserve = 0;
 	slot->events_published = slot->events;
 }
@@ -94,6 +101,7 @@ void chunk_publish(const struct dt_control *control, struct dt_slot *slot, bool 
 		}
 		held = closing;
 	}
+	chunk_close(slot);
 	chunk_describe(control, slot);
 	bool done = __atomic_compare_exchange_n(word, &held, published, false, __ATOMIC_ACQ_REL,
 						__ATOMIC_RELAXED); /* B1 */
@@ -247,7 +255,9 @@ static bool chunk_take(const struct dt_control *control, struct dt_slot *slot)
 	slot->flags |= DT_SLOT_GROWN;
 	slot->chunk = index;
 	slot->reserve = (uint64_t)generation << 32 | start;
-	slot->limit = start + dt_chunk_size(control->small_count, index);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&slot->limit, start + dt_chunk_size(control->small_count, index),
+			 __ATOMIC_RELAXED); /* last: Q4 */
 	return true;
 }
 

@@ -40,7 +40,7 @@ static bool has_signal_frame(const struct dt_control *control, uint64_t from, ui
 {
 	uint64_t words[32], restorer = calls_of(control)->restorer;
 
-	if (!restorer || agent_is_filtered(control))
+	if (!restorer || agent_is_quiet(control))
 		return false;
 	for (from &= ~7ULL; from < to; from += sizeof(words)) {
 		uint64_t size = to - from < sizeof(words) ? to - from : sizeof(words);
@@ -120,7 +120,7 @@ bool fault_guard_action(const struct dt_control *control, const uint64_t args[4]
 	uint32_t index = find_signal(args[0]);
 	struct dt_sigaction new;
 
-	if (!calls || args[3] != 8 || agent_is_filtered(control))
+	if (!calls || args[3] != 8 || agent_is_quiet(control))
 		return false;
 	if (!calls->restorer && handler_read(control, args[1], (uint64_t *)&new, sizeof(new) / 8))
 		calls->restorer = new.restorer;

@@ -254,7 +254,8 @@ bool front_guard_action(const struct dt_control *control, const uint64_t args[4]
 	struct dt_sigaction *own = &fronts->actions[index], was = *own;
 	bool wanted = sets && new.handler > 1 && !(new.flags & SA_RESETHAND);
 	/* a child of vfork has actions of its own, but this memory */
-	if (sets && (uint32_t)sys_getpid() != fronts->pid && agent_state(control)->pid)
+	if (sets && !agent_is_quiet(control) && (uint32_t)sys_getpid() != fronts->pid &&
+	    agent_state(control)->pid)
 		return false;
 	if (wanted) {
 		*own = new;

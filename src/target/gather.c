@@ -46,6 +46,16 @@ static void gather_begin(struct gather *g)
 		g->over = true; /* counted as lost, or the process is muted */
 		return;
 	}
+	if (g->draft) {
+		uint64_t *words = (uint64_t *)g->draft;
+
+		for (uint32_t i = 0; i < program->size_max / 8; i++)
+			words[i] = 0; /* gaps between fields */
+		g->slot = slot;
+		g->event = g->draft;
+		g->at = HEAD;
+		return;
+	}
 	uint64_t clock = sys_clock();
 	g->clock = clock > slot->last ? clock : slot->last;
 	g->slot = slot;
@@ -56,6 +66,42 @@ static void gather_begin(struct gather *g)
 			 __ATOMIC_RELEASE);
 }
 
+/* (Q5) Takes room as a trampoline does, and fills it in. */
+static void gather_copy(struct gather *g, uint32_t size)
+{
+	struct dt_slot *slot = g->slot;
+	uint64_t reserve, header;
+
+	for (;;) {
+		reserve = __atomic_load_n(&slot->reserve, __ATOMIC_ACQUIRE);
+		g->clock = sys_clock(); /* B3 */
+		if ((g->clock - __atomic_load_n(&slot->last, __ATOMIC_RELAXED)) >>
+			    DT_CLOCK_GAP_SHIFT ||
+		    (uint32_t)reserve + (uint64_t)size >
+			    __atomic_load_n(&slot->limit, __ATOMIC_RELAXED)) {
+			uint64_t found = slow_path(g->control, g->program->id, size);
+
+			if (found == (uint64_t)slot)
+				continue;
+			if (found == SLOW_AGAIN) /* the agent may make calls again */
+				slow_give_up(g->control, g->program->id, size);
+			g->event = NULL; /* counted as lost */
+			return;
+		}
+		if (__atomic_compare_exchange_n(&slot->reserve, &reserve, reserve + size, false,
+						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			break; /* B2 */
+	}
+	__atomic_store_n(&slot->last, g->clock, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&slot->events, 1, __ATOMIC_RELAXED);
+	uint64_t *event = (uint64_t *)(g->control->pool + (uint32_t)reserve);
+	header = g->clock << DT_EVENT_ID_BITS | g->program->id;
+	__atomic_store_n(event, header | DT_EVENT_PENDING, __ATOMIC_RELEASE); /* B4 */
+	for (uint32_t i = 1; i < size / 8; i++)
+		event[i] = ((const uint64_t *)g->event)[i];
+	__atomic_store_n(event, header, __ATOMIC_RELEASE);
+}
+
 static void gather_finish(struct gather *g)
 {
 	uint32_t size = (uint32_t)DT_ROUND_UP(g->at, 8);
@@ -63,6 +109,10 @@ static void gather_finish(struct gather *g)
 	if (!g->slot)
 		return;
 	((uint64_t *)g->event)[1] = g->at;
+	if (g->draft) {
+		gather_copy(g, size);
+		return;
+	}
 	g->slot->last = g->clock;
 	g->slot->events++;
 	g->slot->reserve += size;
@@ -115,6 +165,16 @@ static uint64_t cpu_number(void)
 
 	__asm__ volatile("rdtscp" : "=c"(aux) : : "eax", "edx");
 	return aux & 0xfff; /* as Linux sets it: node << 12 | cpu */
+}
+
+static uint64_t own_tid(const struct gather *g)
+{
+	return agent_is_quiet(g->control) ? thread_block_tid(g->control) : sys_gettid();
+}
+
+static uint64_t own_pid(const struct gather *g)
+{
+	return agent_is_quiet(g->control) ? agent_state(g->control)->pid : sys_getpid();
 }
 
 static uint64_t count_hits(const struct gather *g, const struct dt_op *op)
@@ -294,8 +354,8 @@ static bool run_value(struct gather *g, const struct dt_op *op)
 		break;
 	}
 	case DT_OP_REAL_LOAD: push(g, load_x87(g, pop(g))); break;
-	case DT_OP_TID: push(g, sys_gettid()); break;
-	case DT_OP_PID: push(g, sys_getpid()); break;
+	case DT_OP_TID: push(g, own_tid(g)); break;
+	case DT_OP_PID: push(g, own_pid(g)); break;
 	case DT_OP_CPU: push(g, cpu_number()); break;
 	case DT_OP_HITS: push(g, count_hits(g, op)); break;
 	default:
@@ -416,9 +476,37 @@ static uint32_t run_op(struct gather *g, const struct dt_op *op)
 	}
 }
 
+uint64_t gather_run(struct gather *g)
+{
+	const struct dt_program *program = g->program;
+
+	if (!thread_has_clock(g->control)) {
+		slow_give_up(g->control, program->id, program->size_max);
+		return 0;
+	}
+	g->slot = NULL;
+	g->event = NULL;
+	g->at = g->top = 0;
+	g->failed = g->over = false;
+	g->unreadable = 0;
+	g->next_window = 0;
+	for (uint32_t i = 0; i < WINDOWS; i++)
+		g->windows[i].size = 0;
+	for (uint32_t i = 0; i < program->op_count && !g->over; i++) {
+		if (program->ops[i].code == DT_OP_END)
+			break;
+		i += run_op(g, &program->ops[i]);
+	}
+	if (!g->over)
+		gather_begin(g); /* an event without fields */
+	gather_finish(g);
+	return g->event != NULL;
+}
+
 uint64_t gather_event(const struct dt_control *control, const struct dt_program *program,
 		  const struct dt_regs *regs)
 {
+	struct unwind unwind;
 	struct gather g;
 
 	/* (B8) Before the first operation: a second run would count the hit twice. */
@@ -427,21 +515,7 @@ uint64_t gather_event(const struct dt_control *control, const struct dt_program 
 	g.control = control;
 	g.program = program;
 	g.regs = regs;
-	g.slot = NULL;
-	g.event = NULL;
-	g.at = g.top = 0;
-	g.failed = g.over = false;
-	g.unreadable = 0;
-	g.next_window = 0;
-	for (uint32_t i = 0; i < WINDOWS; i++)
-		g.windows[i].size = 0;
-	for (uint32_t i = 0; i < program->op_count && !g.over; i++) {
-		if (program->ops[i].code == DT_OP_END)
-			break;
-		i += run_op(&g, &program->ops[i]);
-	}
-	if (!g.over)
-		gather_begin(&g); /* an event without fields */
-	gather_finish(&g);
-	return g.event != NULL;
+	g.draft = NULL;
+	g.unwind = &unwind;
+	return gather_run(&g);
 }

@@ -4,7 +4,8 @@
  *
  * All of it runs on a stack of the agent's own, with every signal blocked (gather.S), so no other
  * code uses the thread's slot meanwhile: the event is written in place, and the reserve word moves
- * on only when the event is complete.
+ * on only when the event is complete. Where signals can't be blocked (quiet.c), the event is made
+ * in other memory, and copied.
  */
 #ifndef DYNTRACE_GATHER_H
 #define DYNTRACE_GATHER_H
@@ -30,6 +31,8 @@ struct gather {
 	const struct dt_regs *regs;
 	struct dt_slot *slot; /* NULL: the event isn't begun, or has an image instead */
 	uint8_t *event; /* NULL: not begun */
+	uint8_t *draft; /* memory to make the event in; NULL: in place */
+	struct unwind *unwind; /* memory for unwind.c */
 	uint64_t clock;
 	uint32_t at; /* bytes of the event so far */
 	uint32_t top; /* numbers on the stack */
@@ -41,7 +44,10 @@ struct gather {
 	struct window windows[WINDOWS];
 };
 
-/* gather.c: runs a program. 1: wrote the event. SLOW_AGAIN: there is no room for it yet (B8). */
+/* gather.c: runs a program, whose control, program, regs, draft and unwind are given. 1: wrote the
+ * event. */
+uint64_t gather_run(struct gather *g);
+/* gather.c: the same, in memory on the stack. SLOW_AGAIN: there is no room for it yet (B8). */
 uint64_t gather_event(const struct dt_control *control, const struct dt_program *program,
 		  const struct dt_regs *regs);
 /* gather.c: at a function's exit, its return stub's slot; else NULL. */
@@ -83,6 +89,18 @@ bool text_match(struct gather *g, uint64_t address, uint64_t length, const char 
 /* key.c: the index of a key, which is added if it is new and there is room (keys.h). */
 uint32_t key_of_number(uint64_t table, uint64_t number);
 uint32_t key_of_text(uint64_t table, const uint8_t *bytes, uint32_t size);
+
+/* unwind.c: its memory. A quarter of the agent's stack (DT_STACK_SIZE) is for a copy of the
+ * thread's. */
+#define UNWIND_WINDOW 2048u
+struct unwind {
+	const struct dt_control *control;
+	uint64_t pc, sp, bp;
+	bool exact; /* pc is the next instruction, not a return address */
+	bool broken;
+	uint64_t start, size; /* of the window */
+	uint64_t window[UNWIND_WINDOW / 8];
+};
 
 /* unwind.c: stores return addresses, after the probe's own; gives their number. */
 uint32_t unwind_walk(const struct gather *g, uint64_t *frames, uint32_t most);

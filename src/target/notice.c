@@ -17,7 +17,7 @@ bool notice_is_due(const struct dt_control *control)
 {
 	const struct dt_state *state = agent_state(control);
 
-	if ((control->flags & DT_NO_SYSCALLS) || state->filtered || state->pid != control->pid)
+	if (agent_is_quiet(control) || state->pid != control->pid)
 		return false;
 	return !control->r_debug ||
 	       *(const volatile uint32_t *)(control->r_debug + R_DEBUG_STATE) == 0;

@@ -19,7 +19,7 @@
  * Tracepoints that come and go use the same stubs again: a stub stays bound to its return address
  * and tracepoint (R1), and a tracepoint that comes back has its old id.
  */
-#include "agent_parts.h"
+#include "gather.h"
 
 #define RETSLOT_SEARCH_FROM 4u /* shorter chains are not searched */
 #define RETSLOT_TAIL_CALLS 64u /* stubs that may share one stack word */
@@ -327,9 +327,11 @@ static bool retslot_is_gone(const struct retslot_call *call, uint32_t index, uin
 {
 	uint64_t word = 0;
 
-	if (call->control->flags & DT_NO_READ)
+	if (safe_is_stable(call->control, sp))
+		word = *(const volatile uint64_t *)sp;
+	else if (call->control->flags & DT_NO_READ || agent_is_quiet(call->control))
 		return false; /* nobody can tell */
-	if (sys_read_self(sp, &word, sizeof(word)) != sizeof(word))
+	else if (sys_read_self(sp, &word, sizeof(word)) != sizeof(word))
 		return true;
 	if (word == index)
 		return false;
@@ -558,6 +560,8 @@ uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t
 
 	if (call.site->flags & (DT_SITE_RETURN | DT_SITE_JUMP | DT_SITE_AGAIN))
 		return late_leave(control, place, call.site);
+	if (!thread_has_clock(control))
+		return retslot_miss(control, site);
 	struct dt_slot *slot = slow_find_ours(control);
 
 	if (!slot)
@@ -611,14 +615,16 @@ struct dt_return_slot *retslot_take(const struct dt_control *control, uint64_t p
 void retslot_forked(const struct dt_control *control, uint32_t pid)
 {
 	struct dt_returns *returns = retslot_returns(control);
+	bool quiet = agent_is_quiet(control);
 	uint64_t mark = 0;
 	uint32_t idle = 0;
 
 	/* The control page may have the address of memory that was mapped after the fork, or isn't
 	 * mapped yet. The fork has wiped dt_state, and so the process's own note of it. */
-	if (!returns ||
-	    sys_read_self((uint64_t)&returns->mark, &mark, sizeof(mark)) != sizeof(mark) ||
-	    mark != DT_PRIVATE_MARK)
+	if (!returns || (quiet && !(control->flags & DT_RETURNS)) ||
+	    (!quiet &&
+	     (sys_read_self((uint64_t)&returns->mark, &mark, sizeof(mark)) != sizeof(mark) ||
+	      mark != DT_PRIVATE_MARK)))
 		return;
 	__atomic_store_n(&agent_state(control)->returns, (uint64_t)returns, __ATOMIC_RELEASE);
 	if (__atomic_load_n(&returns->pid, __ATOMIC_ACQUIRE) == pid)
@@ -637,6 +643,9 @@ void retslot_forked(const struct dt_control *control, uint32_t pid)
 	for (uint32_t tries = 0; tries < RETSLOT_FORK_TRIES; tries++) {
 		if (__atomic_load_n(&returns->pid, __ATOMIC_ACQUIRE) == pid)
 			return;
-		sys_call3(SYS_SCHED_YIELD, 0, 0, 0);
+		if (quiet)
+			sys_pause();
+		else
+			sys_call3(SYS_SCHED_YIELD, 0, 0, 0);
 	}
 }

@@ -31,7 +31,7 @@ uint64_t safe_read_list(const struct dt_control *control, const struct sys_iovec
 {
 	uint32_t pid = agent_state(control)->pid;
 
-	if (control->flags & DT_NO_READ)
+	if (control->flags & DT_NO_READ || agent_is_quiet(control))
 		return 0;
 	int64_t done = sys_call6(SYS_PROCESS_VM_READV, pid ? pid : sys_getpid(), (uint64_t)local,
 				 locals, (uint64_t)remote, remotes, 0);

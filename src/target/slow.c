@@ -17,6 +17,7 @@ _Static_assert(CONTROL_NO_SYSCALLS == DT_NO_SYSCALLS, "slow.S");
 _Static_assert(CONTROL_POOL == offsetof(struct dt_control, pool), "slow.S");
 _Static_assert(STATE_PID == offsetof(struct dt_state, pid), "slow.S");
 _Static_assert(STATE_FILTERED == offsetof(struct dt_state, filtered), "slow.S");
+_Static_assert(STATE_LOUD == offsetof(struct dt_state, loud), "slow.S");
 _Static_assert(POOL_FILTERED == offsetof(struct dt_pool, filtered), "slow.S");
 _Static_assert(STATE_STACKS_BUSY == offsetof(struct dt_state, stacks_busy), "slow.S");
 _Static_assert(STATE_STACKS == offsetof(struct dt_state, stacks), "slow.S");
@@ -46,7 +47,7 @@ static inline uint64_t slow_lose(const struct dt_control *control, const struct 
 /* (B8) */
 static inline bool slow_may_wait(const struct dt_control *control)
 {
-	return (control->flags & (DT_BLOCK | DT_NO_SYSCALLS)) == DT_BLOCK &&
+	return control->flags & DT_BLOCK && !agent_is_quiet(control) &&
 	       !__atomic_load_n(&agent_pool(control)->expired, __ATOMIC_RELAXED);
 }
 
@@ -78,12 +79,16 @@ uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size)
 		return 0;
 	if (id == DT_ASK_MODULES)
 		return notice_is_due(control) ? SLOW_AGAIN : 0;
-	if (id == DT_ASK_EXEC)
+	if (id == DT_ASK_EXEC || id == DT_ASK_CLOCK)
 		return SLOW_NEEDED;
+	if (id == DT_ASK_STILL)
+		return quiet_wait(control);
 	if (id == DT_ASK_CALL)
 		return call_is_left(control);
 	if (id == DT_ASK_ROOM)
 		return call_has_room(control);
+	if (!thread_has_clock(control))
+		return slow_give_up(control, id, size);
 	struct dt_slot *slot = slow_find_ours(control);
 	if (!slot)
 		return SLOW_NEEDED;
@@ -126,8 +131,13 @@ static bool slow_process_is_traced(const struct dt_control *control)
 	struct dt_state *state = agent_state(control);
 
 	if (!state->pid) {
-		uint32_t pid = sys_getpid();
+		bool quiet = agent_is_quiet(control);
+		uint32_t pid = quiet ? thread_block_tid(control) : sys_getpid();
 
+		if (quiet)
+			state->filtered = 1; /* before it has a pid */
+		if (!pid)
+			return true;
 		if (pid != control->pid && !(control->flags & DT_FOLLOW_FORK))
 			state->muted = 1;
 		retslot_forked(control, pid);
@@ -145,6 +155,8 @@ uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size)
 		return (uint64_t)retslot_take(control, id, size);
 	if (id == DT_ASK_EXEC)
 		return exec_ask(control);
+	if (id == DT_ASK_CLOCK)
+		return thread_lose_clock(control);
 	struct dt_slot *slot = thread_slot(control, (uint32_t)size);
 	if (!size || (slot && slot->thread && chunk_prepare(control, slot, (uint32_t)size)))
 		return (uint64_t)slot;
@@ -155,7 +167,8 @@ uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size)
 
 bool slow_must_wait(const struct dt_control *control, uint32_t size)
 {
-	if (!slow_may_wait(control) || !slow_process_is_traced(control))
+	if (!slow_may_wait(control) || !slow_process_is_traced(control) ||
+	    !thread_has_clock(control))
 		return false;
 	struct dt_slot *slot = thread_slot(control, size);
 	return slot && slot->thread && !chunk_prepare(control, slot, size) &&
@@ -166,7 +179,7 @@ bool slow_must_wait(const struct dt_control *control, uint32_t size)
  * Holds nothing, so a signal handler may run meanwhile, hit, wait too, or jump away. Sleeps are
  * short, to notice a killed controller.
  */
-uint64_t slow_wait(const struct dt_control *control, uint64_t *deadline, uint64_t id)
+static uint64_t slow_wait_loud(const struct dt_control *control, uint64_t *deadline, uint64_t id)
 {
 	if (id == DT_ASK_MODULES) {
 		notice_tell(control);
@@ -187,4 +200,16 @@ uint64_t slow_wait(const struct dt_control *control, uint64_t *deadline, uint64_
 	if (slow_pool_is_empty(control) && slow_may_wait(control))
 		sys_futex_wait(&pool->room, room, SLOW_WAIT_NS);
 	return 1;
+}
+
+uint64_t slow_wait(const struct dt_control *control, uint64_t *deadline, uint64_t id)
+{
+	uint32_t *loud = &agent_state(control)->loud;
+	uint64_t again = id != DT_ASK_MODULES;
+
+	__atomic_fetch_add(loud, 1, __ATOMIC_SEQ_CST); /* Q6 */
+	if (!agent_is_quiet(control))
+		again = slow_wait_loud(control, deadline, id);
+	__atomic_fetch_sub(loud, 1, __ATOMIC_SEQ_CST);
+	return again;
 }

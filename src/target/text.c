@@ -255,7 +255,7 @@ void text_store_comm(struct gather *g)
 {
 	if (!g->event || g->over || NAME_SIZE + MARK_ROOM > g->program->size_max - g->at)
 		return;
-	if (g->control->flags & DT_NO_NAME)
+	if (g->control->flags & DT_NO_NAME || agent_is_quiet(g->control))
 		put_text(g, "(unreadable)");
 	else
 		put_name(g);

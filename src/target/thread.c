@@ -182,8 +182,11 @@ static bool thread_seize_dead(const struct dt_control *control, struct dt_slot *
 {
 	uint32_t owner = __atomic_load_n(&slot->real_tid, __ATOMIC_ACQUIRE);
 
-	return owner && !(control->flags & DT_NO_LIVE) && sys_thread_is_dead(owner) &&
-	       thread_seize(control, slot, owner);
+	if (owner != THREAD_GONE &&
+	    (!owner || control->flags & DT_NO_LIVE || agent_is_quiet(control) ||
+	     !sys_thread_is_dead(owner)))
+		return false;
+	return thread_seize(control, slot, owner);
 }
 
 static bool thread_seize_empty(struct dt_slot *slot, uint64_t key)
@@ -238,7 +241,7 @@ static uint32_t thread_claim_record(const struct dt_control *control, uint32_t t
 		    !__atomic_compare_exchange_n(&record->claim, &empty, 1, false, __ATOMIC_ACQ_REL,
 						 __ATOMIC_RELAXED))
 			continue;
-		record->pid = sys_getpid();
+		record->pid = agent_is_quiet(control) ? agent_state(control)->pid : sys_getpid();
 		record->tid = tid;
 		record->process = agent_state(control)->process;
 		record->chunks = 0;
@@ -342,12 +345,33 @@ static void thread_check_belongings(const struct dt_control *control, struct dt_
 		slot->thread = (uint16_t)thread_claim_record(control, slot->real_tid);
 }
 
+uint32_t thread_block_tid(const struct dt_control *control)
+{
+	uint64_t base = sys_fs_base();
+
+	if (!control->tid_offset || !base || base & 7 || base >> 47 || thread_fs_word(0) != base)
+		return 0;
+	return sys_fs_word(control->tid_offset);
+}
+
+/* Without a system call: only the thread block tells who the thread is. */
+static struct dt_slot *thread_slot_quiet(const struct dt_control *control)
+{
+	struct thread_who who = { .base = sys_fs_base(), .key = ~sys_fs_base() };
+
+	who.tid = who.block_tid = thread_block_tid(control);
+	who.tid_offset = control->tid_offset;
+	return who.tid ? thread_slot_of(control, &who) : NULL;
+}
+
 struct dt_slot *thread_slot(const struct dt_control *control, uint32_t size)
 {
 	struct thread_who who = { .base = sys_fs_base() };
 	struct dt_slot *slot = thread_find(agent_state(control), who.base, ~who.base);
 
-	if (!slot || !agent_slot_is_ours(slot)) {
+	if ((!slot || !agent_slot_is_ours(slot)) && agent_is_quiet(control)) {
+		slot = thread_slot_quiet(control);
+	} else if (!slot || !agent_slot_is_ours(slot)) {
 		who.tid = sys_gettid();
 		thread_look(control, &who, false);
 		if (who.block_tid == ~0u) {
@@ -360,4 +384,32 @@ struct dt_slot *thread_slot(const struct dt_control *control, uint32_t size)
 	if (slot)
 		thread_check_belongings(control, slot);
 	return slot;
+}
+
+/* ---- threads without a clock ---------------------------------------------------------------- */
+
+bool thread_has_clock(const struct dt_control *control)
+{
+	struct dt_state *state = agent_state(control);
+	uint64_t base = sys_fs_base();
+
+	if (!state->clockless && (state->pid || !agent_pool(control)->clockless))
+		return true;
+	/* a thread that has no slot yet may be a child of one without a clock */
+	const struct dt_slot *slot = thread_find(state, base, ~base);
+	return state->pid && slot && agent_slot_is_ours(slot);
+}
+
+uint64_t thread_lose_clock(const struct dt_control *control)
+{
+	struct dt_slot *slot = thread_slot(control, 0);
+
+	agent_state(control)->clockless = 1;
+	agent_pool(control)->clockless = 1;
+	if (slot) {
+		chunk_publish(control, slot, false);
+		slot->flags |= DT_SLOT_CLOCKLESS;
+		slot->tid = ~0u; /* so that trampolines come to the slow path before they read it */
+	}
+	return 0;
 }

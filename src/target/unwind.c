@@ -12,20 +12,8 @@
 #include "shared/unwind.h"
 #include "find.h"
 
-/* A quarter of the stack of the agent (DT_STACK_SIZE). */
-#define WINDOW 2048u
-#pragma GCC diagnostic ignored "-Wframe-larger-than="
 #define TABLES_MAX 64u
 #define FRAME_MAX (1u << 23) /* a larger distance is no frame pointer */
-
-struct unwind {
-	const struct dt_control *control;
-	uint64_t pc, sp, bp;
-	bool exact; /* pc is the next instruction, not a return address */
-	bool broken;
-	uint64_t start, size; /* of the window */
-	uint64_t window[WINDOW / 8];
-};
 
 static uint64_t word_at(struct unwind *u, uint64_t address)
 {
@@ -178,38 +166,38 @@ uint32_t unwind_walk(const struct gather *g, uint64_t *frames, uint32_t most)
 {
 	const struct dt_unwind *table = (const struct dt_unwind *)g->control->unwind;
 	const struct dt_return_slot *stub = gather_stub(g);
-	struct unwind u;
+	struct unwind *u = g->unwind;
 	uint32_t count = 0;
 
-	u.control = g->control;
-	u.pc = stub ? stub->ra : g->program->rip;
-	u.sp = g->regs->general[4] + (stub ? 8 : 0); /* the function has returned */
-	u.bp = g->regs->general[5];
-	u.exact = !stub;
-	u.broken = false;
-	u.start = u.size = 0;
-	step_stubs(&u);
+	u->control = g->control;
+	u->pc = stub ? stub->ra : g->program->rip;
+	u->sp = g->regs->general[4] + (stub ? 8 : 0); /* the function has returned */
+	u->bp = g->regs->general[5];
+	u->exact = !stub;
+	u->broken = false;
+	u->start = u->size = 0;
+	step_stubs(u);
 	while (count < most) {
 		const struct dt_unwind_row *row;
 
-		frames[count++] = u.pc;
-		row = find_row(table, u.exact ? u.pc : u.pc - 1);
+		frames[count++] = u->pc;
+		row = find_row(table, u->exact ? u->pc : u->pc - 1);
 		if (row && row->cfa_rule == DT_CFA_END)
 			break;
 		if (row && row->cfa_rule == DT_CFA_SIGNAL)
-			step_signal(&u);
+			step_signal(u);
 		else if (row)
-			step_table(&u, row);
+			step_table(u, row);
 		else
-			step_frame_pointer(&u);
-		step_trampoline(&u);
-		step_stubs(&u);
-		if (u.broken) {
+			step_frame_pointer(u);
+		step_trampoline(u);
+		step_stubs(u);
+		if (u->broken) {
 			if (count < most)
 				frames[count++] = DT_FRAME_UNKNOWN;
 			break;
 		}
-		if (!u.pc)
+		if (!u->pc)
 			break;
 	}
 	return count;

@@ -1,7 +1,8 @@
 /*
  * fenced - a program behind a filter of system calls.
  *	fenced [--deny NR,NR...] [--only NR,NR...] [--answer NUMBER] [--calls N] [--rounds R]
- *	       [--one 1] [--late 1] [--twice 1] [--heap 1]
+ *	       [--one 1] [--late 1] [--twice 1] [--heap 1] [--alarm US] [--spawn N]
+ *	       [--during 1]
  * A second thread sleeps in clock_nanosleep, ten times per second, and calls outer() when main
  * does.
  * The filter answers NUMBER (SECCOMP_RET_*; default: kill) to the calls of --deny, or to all but
@@ -9,15 +10,20 @@
  * the second thread only; --late: from after the first round on; --twice: another filter, which
  * allows all, follows with the second round. After each of R times "go" both threads call outer() N
  * times, which calls foo(); "ready" again when both have. Prints the number of calls of both.
- * --heap: the text that outer() and foo() get is in the heap.
+ * --heap: the text that outer() and foo() get is in the heap. --alarm: a signal comes every US
+ * microseconds while both threads call, and its handler calls foo(), too; their number is printed
+ * second. --during: the filter comes in the first round, while the second thread calls. --spawn:
+ * after its calls main makes N threads, one after the other, which each call outer() once.
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 
 #include "foo.h"
@@ -29,7 +35,8 @@ static const long own[] = { SYS_read,	    SYS_write, SYS_clock_nanosleep, SYS_ex
 			    SYS_exit_group, SYS_fstat, SYS_newfstatat,	    SYS_brk };
 static long calls, done;
 static char kept[] = "a text of its own", *text = kept;
-static atomic_long wanted, finished;
+static atomic_long wanted, finished, alarms, begun;
+static atomic_int calling;
 static int count;
 static char **words;
 
@@ -95,9 +102,33 @@ __attribute__((noipa)) long outer(const char *what, long n)
 	return foo((int)n, n * 1000, what) + 1;
 }
 
+static void on_alarm(int signal)
+{
+	(void)signal;
+	if (!atomic_load(&calling))
+		return;
+	foo(1, 1, text);
+	atomic_fetch_add(&alarms, 1);
+}
+
+static void *call_once(void *data)
+{
+	outer(text, 0);
+	return data;
+}
+
+static void spawn_all(long threads)
+{
+	pthread_t thread;
+
+	for (long i = 0; i < threads; i++)
+		if (pthread_create(&thread, NULL, call_once, NULL) || pthread_join(thread, NULL))
+			_exit(7);
+}
+
 static void call_all(void)
 {
-	for (long i = 0; i < calls; i++)
+	for (long i = 0; i < calls; i++, atomic_fetch_add(&begun, 1))
 		if (outer(text, i) != i + i * 1000 + (long)strlen(text) + 1)
 			_exit(6);
 }
@@ -122,12 +153,15 @@ int main(int argc, char **argv)
 {
 	long rounds = handshake_option(argc, argv, "rounds", 1);
 	long late = handshake_option(argc, argv, "late", 0);
+	long during = handshake_option(argc, argv, "during", 0);
 	long one = handshake_option(argc, argv, "one", 0);
 	pthread_t thread;
 
 	count = argc;
 	words = argv;
 	calls = handshake_option(argc, argv, "calls", 100);
+	long every = handshake_option(argc, argv, "alarm", 0);
+	long spawned = handshake_option(argc, argv, "spawn", 0);
 	if (handshake_option(argc, argv, "heap", 0))
 		text = strdup(kept);
 	atomic_store(&finished, -1);
@@ -137,14 +171,27 @@ int main(int argc, char **argv)
 		usleep(1000);
 	printf("%-10s\n", "");
 	fflush(stdout); /* has its memory before the filter comes */
-	if (!late && !one)
+	if (every) {
+		const struct itimerval timer = { { 0, every }, { 0, every } };
+
+		signal(SIGALRM, on_alarm);
+		setitimer(ITIMER_REAL, &timer, NULL);
+	}
+	if (!late && !one && !during)
 		lock_in();
 	for (long round = 1; round <= rounds; round++) {
 		handshake(argc, argv);
+		atomic_store(&calling, 1);
 		atomic_store(&wanted, round);
+		while (during && round == 1 && atomic_load(&begun) < 100)
+			;
+		if (during && round == 1)
+			lock_in();
 		call_all();
+		spawn_all(spawned);
 		while (atomic_load(&finished) < round)
 			usleep(1000);
+		atomic_store(&calling, 0);
 		done += 2 * calls;
 		if (round == 1 && late)
 			lock_in();
@@ -152,7 +199,7 @@ int main(int argc, char **argv)
 			lock_in_again();
 	}
 	handshake(argc, argv);
-	printf("%ld\n", done);
+	printf("%ld %ld\n", done, atomic_load(&alarms));
 	fflush(stdout);
 	_exit(0);
 }

@@ -10,7 +10,10 @@ static const struct {
 	unsigned parts;
 	const char *without;
 } losses[] = {
-	{ FENCE_RECORD | FENCE_SIGNAL | FENCE_HOME, "the process can't be traced" },
+	{ FENCE_HOME, "the process can't be traced" },
+	{ FENCE_RECORD,
+	  "dyntrace makes no system call in it, so most values behind pointers can't be read" },
+	{ FENCE_SIGNAL, "no traps, and its handlers of faults may see addresses of dyntrace's" },
 	{ FENCE_CONTROL,
 	  "dyntrace suspends the filter of one stopped thread for that (not with --no-suspend)" },
 	{ FENCE_READ, "most values behind pointers can't be read, and backtraces end early" },

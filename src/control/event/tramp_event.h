@@ -48,8 +48,10 @@ struct tramp_watch {
 	uint32_t args[3]; /* 32 bits of each */
 	uint8_t count; /* of arguments to compare */
 	uint8_t pointer; /* an enum reg that must not be NULL; 0: none */
+	bool clock; /* the thread can't read the clock after the call */
+	bool calls_stay; /* only the clock is lost */
 };
-#define TRAMP_WATCHES_MAX 4
+#define TRAMP_WATCHES_MAX 6
 
 /* What a count by key sums up. */
 enum tramp_value {

@@ -123,6 +123,7 @@ struct thread_status proc_status_parse(const char *text)
 		.parent = (pid_t)field(text, "\nPPid:", 10, false),
 		.tracer = (pid_t)field(text, "\nTracerPid:", 10, false),
 		.inner_pid = (pid_t)field(text, "\nNStgid:", 10, true),
+		.inner_tid = (pid_t)field(text, "\nNSpid:", 10, true),
 		.uid = (uid_t)field(text, "\nUid:", 10, false),
 		.acting_uid = (uid_t)field(text, "\nUid:", 10, true),
 		.seccomp = (int)field(text, "\nSeccomp:", 10, false),

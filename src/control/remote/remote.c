@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/fence/user_dispatch.h"
 #include "control/fence/fence.h"
 #include "control/proc/proc_status.h"
 #include "control/stop/fitness.h"
@@ -53,6 +54,7 @@ struct remote {
 	struct syscall_gadgets gadgets;
 	uint64_t mask;
 	struct filters filters; /* of the thread */
+	struct user_dispatch dispatch; /* to be put back; `on` is 0: as it is (S7) */
 	bool entered; /* registers and mask are changed */
 	bool adrift; /* in a function that didn't return: the frame leads the thread back */
 	struct sigframe frame;
@@ -73,6 +75,26 @@ static struct error *ptrace_failed(const struct remote *remote, const char *what
 	return error_errno(errno, "cannot %s of thread %d", what, remote_thread(remote));
 }
 
+/* (S7) Would our calls be dispatched? */
+static bool is_dispatched(const struct remote *remote, size_t index)
+{
+	struct stop *stop = remote->stop;
+	struct user_dispatch dispatch;
+	uint8_t byte = DISPATCH_ALLOW + 1;
+
+	if (stop->threads.items[index].state != HELD_STOPPED ||
+	    !user_dispatch_read(stop->threads.items[index].tid, &dispatch))
+		return false;
+	_cleanup_error_ struct error *unreadable =
+		dispatch.selector ?
+			mem_read(stop->proc, taddr_of(dispatch.selector), &byte, sizeof(byte)) :
+			NULL;
+	if (!unreadable && byte == DISPATCH_ALLOW)
+		return false;
+	return !user_dispatch_spares(&dispatch, remote->gadgets.call.v) ||
+	       !user_dispatch_spares(&dispatch, remote->gadgets.restorer.v + remote->gadgets.home);
+}
+
 static struct error *choose(struct remote *remote, uint64_t *ret_top)
 {
 	struct stop *stop = remote->stop;
@@ -81,11 +103,14 @@ static struct error *choose(struct remote *remote, uint64_t *ret_top)
 
 	if (err || (err = syscall_gadget_find(stop->proc, &maps, &remote->gadgets)))
 		return err;
-	for (size_t i = 0; i < stop->threads.count; i++) {
-		if (!fitness_check(stop, i, &maps, ret_top))
-			continue;
-		remote->index = i;
-		return NULL;
+	for (int dispatched = 0; dispatched <= 1; dispatched++) {
+		for (size_t i = 0; i < stop->threads.count; i++) {
+			if (is_dispatched(remote, i) != dispatched ||
+			    !fitness_check(stop, i, &maps, ret_top))
+				continue;
+			remote->index = i;
+			return NULL;
+		}
 	}
 	return error_new(ERROR_FAILED,
 			 "no held thread of process %d can be borrowed for a system call",
@@ -316,6 +341,15 @@ static struct error *run_until(struct remote *remote, int request, int wanted, b
 	}
 }
 
+/* (S7) */
+static bool set_dispatch_aside(struct remote *remote)
+{
+	const struct user_dispatch off = { 0 };
+
+	return user_dispatch_read(remote_thread(remote), &remote->dispatch) &&
+	       user_dispatch_write(remote_thread(remote), &off);
+}
+
 /* `open`: signals to leave as they are. */
 static struct error *enter(struct remote *remote, const struct user_regs_struct *regs,
 			   uint64_t open)
@@ -327,6 +361,8 @@ static struct error *enter(struct remote *remote, const struct user_regs_struct 
 	if (!remote->entered &&
 	    ptrace(PTRACE_SETSIGMASK, remote_thread(remote), sizeof(mask), &mask))
 		return ptrace_failed(remote, "set the signal mask");
+	if (!remote->entered && is_dispatched(remote, remote->index) && !set_dispatch_aside(remote))
+		return ptrace_failed(remote, "set the dispatch of system calls");
 	remote->entered = true;
 	return NULL;
 }
@@ -408,6 +444,12 @@ struct error *remote_function(struct remote *remote, taddr function, const uint6
 				 "process %d (%s): what a called function does may be against its "
 				 "filter of system calls (seccomp)",
 				 remote->stop->proc->pid, remote->stop->proc->comm);
+	struct user_dispatch dispatch;
+	if (user_dispatch_read(remote_thread(remote), &dispatch))
+		return error_new(ERROR_REFUSED,
+				 "process %d (%s) handles its own system calls, and so those of a "
+				 "called function",
+				 remote->stop->proc->pid, remote->stop->proc->comm);
 	if (!remote->gadgets.restorer.v || remote->frame.rsp % 16 != 8)
 		return error_new(ERROR_FAILED,
 				 "process %d has no code for a called function to return to",
@@ -448,6 +490,9 @@ static struct error *give_back(struct remote *remote)
 
 	if (err)
 		return err;
+	assert(!remote->dispatch.on || remote->entered); /* S7 */
+	if (remote->dispatch.on && !user_dispatch_write(held->tid, &remote->dispatch))
+		return ptrace_failed(remote, "restore the dispatch of system calls");
 	if (ptrace(PTRACE_SETSIGMASK, held->tid, sizeof(remote->mask), &remote->mask))
 		return ptrace_failed(remote, "restore the signal mask");
 	if (ptrace(PTRACE_SETREGS, held->tid, 0, &held->regs))

@@ -15,6 +15,7 @@
 struct syscall_gadgets {
 	taddr call; /* a `syscall`; with `ret` after it if `restorer` isn't 0 */
 	taddr restorer; /* 0: none */
+	uint8_t home; /* where its `syscall` is, from there */
 };
 
 struct error *syscall_gadget_find(struct proc *proc, const struct maps *maps,

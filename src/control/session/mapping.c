@@ -14,7 +14,7 @@
 #include "control/proc/proc_guise.h"
 #include "control/exits/exits.h"
 #include "control/fence/trial.h"
-#include "control/proc/proc_status.h"
+#include "control/session/own_probes/fencing.h"
 #include "control/session/own_probes/fronts.h"
 #include "control/session/own_probes/unwinding.h"
 #include "control/tracers/dispatch.h"
@@ -103,22 +103,6 @@ static struct error *find_agent(struct making *making)
 
 /* ---- steps with a held thread ---------------------------------------------------------------- */
 
-static bool has_glibc(const struct session *session)
-{
-	for (size_t i = 0; i < session->modules.count; i++) {
-		if (!strcmp(session->modules.items[i]->name, "libc.so.6"))
-			return true;
-	}
-	return false;
-}
-
-/* The agent does without the parts that a filter closes. */
-static uint32_t filter_flags(const struct session *session, unsigned closed)
-{
-	return (closed & FENCE_READ ? DT_NO_READ : 0) | (closed & FENCE_LIVE ? DT_NO_LIVE : 0) |
-	       (closed & FENCE_NAME ? DT_NO_NAME : 0) | (has_glibc(session) ? DT_GLIBC : 0);
-}
-
 static uint32_t agent_flags(const struct session *session, unsigned closed)
 {
 	static const uint32_t modes[] = {
@@ -126,7 +110,7 @@ static uint32_t agent_flags(const struct session *session, unsigned closed)
 	};
 
 	return (session->options.follow_fork ? DT_FOLLOW_FORK : 0) | modes[session->options.mode] |
-	       filter_flags(session, closed);
+	       fencing_flags(session, closed);
 }
 
 static struct error *map_agent(struct making *making, struct stop *stop)
@@ -203,102 +187,6 @@ static struct error *check_guise(const struct session *session)
 	return error;
 }
 
-/* Can the filters of the target's threads be those that we have ourselves (remote.c)? */
-static bool may_be_ours(const struct session *session)
-{
-	return session->proc->inherits && !filters_may_read();
-}
-
-static struct error *add_threads(const struct session *session, const struct stop *stop,
-				 struct fence *fence)
-{
-	struct error *error = NULL;
-
-	for (size_t i = 0; i < stop_thread_count(stop) && !error; i++)
-		error = fence_add_thread(fence, stop_thread_tid(stop, i), session->proc->filtered);
-	if (!error && session->proc->filtered && !fence->threads)
-		error = fence_unreadable();
-	return error ? error_wrap(error, "process %d (%s)", session->proc->pid,
-				  session->proc->comm) :
-		       NULL;
-}
-
-/* Parts without which nothing can be recorded. The controller's own calls are possible all the
- * same if the filter may be suspended (S6). */
-static unsigned needed_parts(const struct session *session)
-{
-	unsigned control = FENCE_CONTROL | (session->parent ? FENCE_SHARE : 0);
-	const struct proc *proc = session->proc;
-	bool suspend = proc->may_suspend && !proc->held_tid;
-
-	return FENCE_RECORD | FENCE_SIGNAL | FENCE_HOME | (suspend ? 0 : control);
-}
-
-static struct error *refuse(const struct session *session, const struct fence *fence,
-			    unsigned needed)
-{
-	_cleanup_free_ char *what = fence_describe(fence, needed);
-
-	return error_new(ERROR_REFUSED,
-			 "process %d (%s) can't be traced: its filter %s (run it without this seccomp "
-			 "filter)",
-			 session->proc->pid, session->proc->comm,
-			 what ? what : "forbids a system call");
-}
-
-static void tell_missing(const struct session *session, const struct fence *fence, unsigned part,
-			 const char *missing)
-{
-	_cleanup_free_ char *what = fence_describe(fence, part);
-
-	if (what)
-		session_tell(session, "%s: its filter %s: %s", session->proc->comm, what, missing);
-}
-
-/* A process of our container, which we haven't begun: has a thread taken up another filter? */
-static struct error *check_ours(const struct session *session, const struct stop *stop)
-{
-	struct error *error = NULL;
-
-	for (size_t i = 0; session->proc->filtered && i < stop_thread_count(stop) && !error; i++) {
-		struct thread_status status;
-
-		error = proc_status_read(session->proc->pid, stop_thread_tid(stop, i), &status);
-		if (!error && !proc_has_our_filters(status.filters))
-			error = fence_unreadable();
-	}
-	return error;
-}
-
-/* (H26) Asks the filters of all threads, before anything is changed, for every call that the agent
- * or the controller will make. */
-static struct error *check_filters(struct making *making, const struct stop *stop)
-{
-	const struct session *session = making->session;
-	unsigned needed = needed_parts(session);
-	struct fence fence;
-
-	if (may_be_ours(session) && !making->trial.threads)
-		return NULL;
-	fence_begin(&fence);
-	struct error *error = making->trial.threads ? check_ours(session, stop) :
-						      add_threads(session, stop, &fence);
-	if (making->trial.threads) { /* and nobody here may suspend filters */
-		fence = making->trial;
-		needed |= FENCE_CONTROL | (session->parent ? FENCE_SHARE : 0);
-	}
-	making->closed = fence_closed(&fence);
-	if (!error && making->closed & needed)
-		error = refuse(session, &fence, needed);
-	if (!error) {
-		tell_missing(session, &fence, FENCE_READ,
-			     "most values behind pointers can't be read, and backtraces end early");
-		tell_missing(session, &fence, FENCE_NAME, "names of threads can't be read");
-	}
-	fence_end(&fence);
-	return error;
-}
-
 static struct error *map_memory(struct making *making, struct stop *stop)
 {
 	const struct mapping_wants *wants = making->wants;
@@ -306,7 +194,7 @@ static struct error *map_memory(struct making *making, struct stop *stop)
 	struct error *error = wants->agent ? check_guise(session) : NULL;
 
 	if (!error && wants->agent)
-		error = check_filters(making, stop);
+		error = fencing_check(session, stop, &making->trial, &making->closed);
 	if (!error)
 		error = remote_borrow(stop);
 	if (error)
@@ -314,11 +202,15 @@ static struct error *map_memory(struct making *making, struct stop *stop)
 	if (wants->agent)
 		error = map_agent(making, stop);
 	if (!error && wants->agent)
+		session->agent->control->tid_offset = fencing_tid_offset(session, stop);
+	if (!error && wants->agent && !(making->closed & FENCE_SIGNAL))
 		error = fronts_install(session, stop);
 	for (size_t i = 0; i < making->needs.count && !error; i++)
 		error = add_window(session, stop, &making->needs.items[i], &making->windows[i]);
 	if (!error && wants->exits)
 		error = exits_map(session, stop);
+	if (!error && wants->exits && wants->agent)
+		session->agent->control->flags |= DT_RETURNS;
 	if (!error && wants->unwind)
 		error = unwinding_map(session, stop);
 	if (!error && wants->tracers)
@@ -368,7 +260,7 @@ struct error *mapping_make(struct session *session, const struct mapping_wants *
 	struct error *error = find_needs(session, &making.needs);
 
 	fence_begin(&making.trial);
-	if (wants->agent && may_be_ours(session) && trial_is_due())
+	if (wants->agent && fencing_may_be_ours(session) && trial_is_due())
 		trial_run(&making.trial);
 	if (!error)
 		error = find_places(&making);

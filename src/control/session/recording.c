@@ -235,6 +235,13 @@ static bool has_switched_on(const struct session *session)
 	return false;
 }
 
+/* Is there a process that makes no system call, and so can't wake us? */
+static bool has_quiet(const struct session *session)
+{
+	return session->agent->control->flags & DT_NO_SYSCALLS ||
+	       __atomic_load_n(&session->agent->pool->filtered, __ATOMIC_RELAXED);
+}
+
 int session_timeout_ms(const struct session *session)
 {
 	uint64_t now = now_ns(), next = session->recording->next_flush;
@@ -245,8 +252,7 @@ int session_timeout_ms(const struct session *session)
 		next = session->recording->next_reap;
 	if (log_tracer_waits(session))
 		return ROOM_MS;
-	if (__atomic_load_n(&session->agent->pool->filtered, __ATOMIC_RELAXED) &&
-	    next > now + POLL_NS)
+	if (has_quiet(session) && next > now + POLL_NS)
 		next = now + POLL_NS;
 	return next > now ? (int)((next - now) / NS_PER_MS) + 1 : 0;
 }
@@ -283,6 +289,8 @@ void recording_wait(struct session *session, unsigned timeout_ms)
 
 	if (library_notice_is_pending(session))
 		return;
+	if (session->agent && has_quiet(session) && timeout_ms > POLL_NS / NS_PER_MS)
+		timeout_ms = POLL_NS / NS_PER_MS;
 	if (log_tracer_waits(session) && timeout_ms > ROOM_MS)
 		timeout_ms = ROOM_MS;
 	/* only the reader's wait ends when a thread asks */

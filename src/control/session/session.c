@@ -13,6 +13,7 @@
 #include "info.h"
 #include "garbage.h"
 #include "place.h"
+#include "control/session/own_probes/fencing.h"
 #include "control/session/own_probes/library_notice.h"
 #include "control/session/own_probes/own_probes.h"
 #include "control/session/own_probes/traps.h"
@@ -174,6 +175,7 @@ struct error *session_step(struct session *session, unsigned timeout_ms)
 {
 	recording_wait(session, timeout_ms);
 	struct error *error = session_modules_step(session);
+	fencing_step(session, now_ns());
 	garbage_step(session, now_ns());
 	exits_grow(session, now_ns());
 	exits_watch(session, now_ns());

@@ -155,6 +155,11 @@ taddr stop_thread_rsp(const struct stop *stop, size_t index)
 	return taddr_of(thread_at(stop, index)->regs.rsp);
 }
 
+uint64_t stop_thread_block(const struct stop *stop, size_t index)
+{
+	return thread_at(stop, index)->regs.fs_base;
+}
+
 bool stop_thread_restarts(const struct stop *stop, size_t index)
 {
 	return restart_by_kernel(&thread_at(stop, index)->regs);

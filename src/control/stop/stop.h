@@ -61,6 +61,8 @@ size_t stop_thread_count(const struct stop *stop);
 pid_t stop_thread_tid(const struct stop *stop, size_t index);
 taddr stop_thread_rip(const struct stop *stop, size_t index);
 taddr stop_thread_rsp(const struct stop *stop, size_t index);
+/* Its FS base: the address of its thread block; 0: none. */
+uint64_t stop_thread_block(const struct stop *stop, size_t index);
 /* True: the stop interrupted a system call that the kernel will execute again. The thread then runs
  * the `syscall` instruction directly before rip next (so an rip at the end of a site is inside it,
  * and moves to the end of the copy, where the same instruction stands before it). Calls that are

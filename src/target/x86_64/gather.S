@@ -39,7 +39,8 @@ dt_gather:
 	jz	.Laligned
 	clear_alignment_check
 .Laligned:
-	unless_filtered	%r8, .Llose
+	count_loud incl, %r8
+	unless_filtered	%r8, .Lquiet
 	block_signals .Llose
 	movl	$SLOW_STACK_TRIES, %r9d
 .Lclaim:
@@ -55,6 +56,7 @@ dt_gather:
 	give_back_stack
 .Lunblock:
 	unblock_signals %r14
+	count_loud decl, %r8
 .Ldone:
 	movq	RESULT(%rsp), %rax
 	cmpq	$SLOW_AGAIN, %rax
@@ -91,10 +93,20 @@ dt_gather:
 	jmp	.Lunblock
 
 .Llose:
+	count_loud decl, %r8
 	movq	%rbx, %rdi
 	movl	PROGRAM_ID(%r13), %esi
 	movl	PROGRAM_SIZE(%r13), %edx
 	call	slow_give_up
+	movq	%rax, RESULT(%r14)
+	jmp	.Ldone
+
+.Lquiet:
+	count_loud decl, %r8
+	movq	%rbx, %rdi
+	movq	%r13, %rsi
+	movq	%r12, %rdx
+	call	gather_quiet
 	movq	%rax, RESULT(%r14)
 	jmp	.Ldone
 	.cfi_endproc

@@ -24,6 +24,12 @@ every_signal:
 	.cfi_adjust_cfa_offset -8
 	.endm
 
+/* (Q6) Count this thread in or out. Changes \scratch and the flags. */
+	.macro	count_loud how, scratch
+	movq	CONTROL_STATE(%rbx), \scratch
+	lock \how STATE_LOUD(\scratch)
+	.endm
+
 /*
  * Jump to \no if the process filters its system calls, or was forked a moment ago (no pid yet) and
  * may be the child of one that does (H26). Changes \scratch and the flags.

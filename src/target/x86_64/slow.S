@@ -23,7 +23,7 @@
 
 #define FLAG_DF 0x400
 
-#define SLOW_TOUCHED 208 /* slow_find uses no more */
+#define SLOW_TOUCHED 216 /* slow_find uses no more */
 #define FRAME_FLAGS 88
 #define FRAME_ID 24
 #define FRAME_SIZE 16
@@ -85,7 +85,8 @@ dt_slow:
 	jmp	.Lclear
 
 .Llong_way:
-	unless_filtered	%r8, .Lgive_up
+	count_loud incl, %r8
+	unless_filtered	%r8, .Lquiet
 	pushq	$0				/* the old mask goes here */
 	.cfi_adjust_cfa_offset 8
 	block_signals .Lnot_blocked
@@ -104,6 +105,7 @@ dt_slow:
 .Lunblock:
 	movq	%rax, 8 + FRAME_RESULT(%rsp)
 	unblock_signals %rsp
+	count_loud decl, %r8
 	addq	$8, %rsp
 	.cfi_adjust_cfa_offset -8
 	movq	FRAME_RESULT(%rsp), %rax
@@ -129,13 +131,21 @@ dt_slow:
 	jmp	.Lunblock
 
 .Lnot_blocked:
+	count_loud decl, %r8
 	addq	$8, %rsp
 	.cfi_adjust_cfa_offset -8
-.Lgive_up:
 	movq	%rbx, %rdi
 	movq	FRAME_ID(%rsp), %rsi
 	movq	FRAME_SIZE(%rsp), %rdx
 	call	slow_give_up
+	jmp	.Ldone
+
+.Lquiet:
+	count_loud decl, %r8
+	movq	%rbx, %rdi
+	movq	FRAME_ID(%rsp), %rsi
+	movq	FRAME_SIZE(%rsp), %rdx
+	call	slow_quiet
 	jmp	.Ldone
 	.cfi_endproc
 	.size dt_slow, . - dt_slow

@@ -33,14 +33,22 @@ static void emit_match(struct emitter *e, const struct tramp_watch *watch, struc
 static void emit_watches(struct emitter *e, const struct tramp_env *env,
 			 const struct tramp_event *event)
 {
-	struct label yes = { 0 }, no = { 0 };
+	struct label yes = { 0 }, both = { 0 }, clock = { 0 }, no = { 0 };
 
 	if (!event->watch_count)
 		return;
-	emit_note(e, "does it begin to filter system calls?");
-	for (size_t i = 0; i < event->watch_count; i++)
-		emit_match(e, &event->watches[i], &yes);
+	emit_note(e, "does it begin to filter system calls, or forbid itself the clock?");
+	for (size_t i = 0; i < event->watch_count; i++) {
+		const struct tramp_watch *watch = &event->watches[i];
+
+		emit_match(e, watch, watch->calls_stay ? &clock : watch->clock ? &both : &yes);
+	}
 	emit_jmp(e, &no);
+	emit_bind(e, &clock);
+	emit_ask(e, env, DT_ASK_CLOCK);
+	emit_jmp(e, &no);
+	emit_bind(e, &both);
+	emit_ask(e, env, DT_ASK_CLOCK);
 	emit_bind(e, &yes);
 	emit_note(e, "then notify the controller");
 	emit_mov_imm(e, RAX, env->pool.v + offsetof(struct dt_pool, filter_asked));
@@ -51,6 +59,7 @@ static void emit_watches(struct emitter *e, const struct tramp_env *env,
 	emit_store_imm32(e, mem_at(RAX, 0), 1);
 	emit_mov_imm(e, RAX, env->pool.v + offsetof(struct dt_pool, filtered));
 	emit_store_imm32(e, mem_at(RAX, 0), 1);
+	emit_ask(e, env, DT_ASK_STILL); /* Q6 */
 	emit_bind(e, &no);
 }
 

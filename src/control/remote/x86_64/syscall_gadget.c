@@ -144,7 +144,13 @@ struct error *syscall_gadget_find(struct proc *proc, const struct maps *maps,
 		proc->gadget_call = both ? search.call : search.bare;
 		proc->gadget_restorer = both ? search.restorer : 0;
 	}
-	*ret_gadgets = (struct syscall_gadgets){ taddr_of(proc->gadget_call),
-						 taddr_of(proc->gadget_restorer) };
+	bool is_long = proc->gadget_restorer &&
+		       still_there(proc, maps, proc->gadget_restorer, restorer_long,
+				   sizeof(restorer_long));
+	*ret_gadgets = (struct syscall_gadgets){
+		.call = taddr_of(proc->gadget_call),
+		.restorer = taddr_of(proc->gadget_restorer),
+		.home = (uint8_t)((is_long ? sizeof(restorer_long) : sizeof(restorer_short)) - 2),
+	};
 	return NULL;
 }

@@ -1,9 +1,10 @@
 /*
- * own_probes.c - notice when the target begins to filter its system calls (H26), and when its
- * loader changes its list of libraries (N1).
+ * own_probes.c - notice when the target begins to filter its system calls or to handle them itself,
+ * when a thread forbids itself the clock (H26), and when its loader changes its list of libraries
+ * (N1).
  *
- * Under a filter, a system call of the agent could kill the target, so the agent makes none: hits
- * that would need one are counted as lost. C programs set a filter by calling prctl or syscall of
+ * Under a filter, a system call of the agent could kill the target, so the agent makes none
+ * (target/quiet.c). C programs set a filter by calling prctl or syscall of
  * their libc, whatever library does it for them: these two functions get a probe of ours. A filter
  * at NULL only asks whether the kernel has filters, as many programs do. System calls of Go
  * programs aren't noticed.
@@ -21,6 +22,9 @@
 #include "own_probes.h"
 #include "library_notice.h"
 
+#define SET_DISPATCH 59u /* PR_SET_SYSCALL_USER_DISPATCH */
+#define DISPATCH_ON 1u
+
 static const struct {
 	const char *function;
 	struct tramp_watch watches[TRAMP_WATCHES_MAX];
@@ -28,21 +32,33 @@ static const struct {
 	bool exec; /* every call counts; only with --follow-exec */
 } watched[] = {
 	{ .function = "prctl",
-	  .watches = { { .args = { PR_SET_SECCOMP, SECCOMP_MODE_STRICT }, .count = 2 },
+	  .watches = { { .args = { PR_SET_SECCOMP, SECCOMP_MODE_STRICT },
+			 .count = 2,
+			 .clock = true },
+		       { .args = { PR_SET_TSC, PR_TSC_SIGSEGV }, .count = 2, .calls_stay = true },
+		       { .args = { SET_DISPATCH, DISPATCH_ON }, .count = 2 },
 		       { .args = { PR_SET_SECCOMP, SECCOMP_MODE_FILTER },
 			 .count = 2,
 			 .pointer = RDX } },
-	  .count = 2 },
+	  .count = 4 },
 	{ .function = "syscall",
-	  .watches = { { .args = { SYS_seccomp, SECCOMP_SET_MODE_STRICT }, .count = 2 },
+	  .watches = { { .args = { SYS_seccomp, SECCOMP_SET_MODE_STRICT },
+			 .count = 2,
+			 .clock = true },
 		       { .args = { SYS_seccomp, SECCOMP_SET_MODE_FILTER },
 			 .count = 2,
 			 .pointer = RCX },
-		       { .args = { SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_STRICT }, .count = 3 },
+		       { .args = { SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_STRICT },
+			 .count = 3,
+			 .clock = true },
+		       { .args = { SYS_prctl, PR_SET_TSC, PR_TSC_SIGSEGV },
+			 .count = 3,
+			 .calls_stay = true },
+		       { .args = { SYS_prctl, SET_DISPATCH, DISPATCH_ON }, .count = 3 },
 		       { .args = { SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER },
 			 .count = 3,
 			 .pointer = RCX } },
-	  .count = 4 },
+	  .count = 6 },
 	{ .function = "execve", .exec = true },
 	{ .function = "execveat", .exec = true },
 	{ .function = "fexecve", .exec = true },

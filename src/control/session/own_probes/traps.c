@@ -12,6 +12,7 @@
 #include "control/remote/private_memory.h"
 #include "control/remote/remote_sigaction.h"
 #include "control/session/state/session_state.h"
+#include "fencing.h"
 
 #define TRIES 8
 #define SA_NODEFER_BIT 0x40000000u
@@ -32,7 +33,10 @@ static const struct private_memory memory = {
 static struct error *judge(struct session *session)
 {
 	struct guard_list list = { 0 };
-	struct error *error = sigtrap_guards_find(session->planner, &session->modules, &list);
+	struct error *error = fencing_allows_traps(session);
+
+	if (!error)
+		error = sigtrap_guards_find(session->planner, &session->modules, &list);
 
 	for (size_t i = 0; i < list.count && !error; i++)
 		error = own_probes_add_guard(&session->traps->guards, list.items[i].module,

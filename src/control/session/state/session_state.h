@@ -58,6 +58,8 @@ struct session {
 	bool placed; /* the target's text holds our jumps */
 	bool sees_exec; /* own_probes has a probe on execve */
 	bool wants_unwind; /* some event has a backtrace */
+	uint64_t fencing_next; /* when a filter that came while it is traced is judged; ns */
+	unsigned fencing_tries; /* that failed */
 	bool has_front_guards; /* fronts_add_guards has found the libc's rt_sigaction */
 
 	/* Tracepoints and their sites. */

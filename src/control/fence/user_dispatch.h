@@ -1,0 +1,30 @@
+/*
+ * user_dispatch.h - Syscall User Dispatch of a thread that is in a ptrace stop of ours (Linux 6.4).
+ *
+ * prctl(PR_SET_SYSCALL_USER_DISPATCH), as Wine uses it: each system call from outside of a range of
+ * code becomes a SIGSYS for the thread's handler, while a byte of the thread's says so.
+ */
+#ifndef DYNTRACE_USER_DISPATCH_H
+#define DYNTRACE_USER_DISPATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The kernel's struct ptrace_sud_config. */
+struct user_dispatch {
+	uint64_t on; /* 0: off */
+	uint64_t selector; /* address of the byte; 0: none, every call is dispatched */
+	uint64_t offset, length; /* code whose calls are never dispatched */
+};
+
+#define DISPATCH_ALLOW 0u /* value of the byte: no call is dispatched */
+
+/* False: off, or the kernel can't tell. */
+bool user_dispatch_read(pid_t tid, struct user_dispatch *ret_dispatch);
+/* False: failed, with errno. */
+bool user_dispatch_write(pid_t tid, const struct user_dispatch *dispatch);
+/* Is a call by the `syscall` instruction at that address made, whatever the byte says? */
+bool user_dispatch_spares(const struct user_dispatch *dispatch, uint64_t at);
+
+#endif

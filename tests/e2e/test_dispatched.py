@@ -1,0 +1,95 @@
+"""Programs that handle their own system calls (Syscall User Dispatch, Wine's way), or give up the clock (H26)."""
+import os
+import signal
+import subprocess
+
+import pytest
+from harness import Trace
+
+CALLS = 2000
+WAYS = {"byte": [], "libc": ["--range", "libc"], "own": ["--range", "own"], "busy": ["--range", "own", "--busy", 1]}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("words", [[], ["-e"], ["-t", "tid", "-t", "backtrace"]], ids=["plain", "exits", "gathered"])
+def test_own_system_calls_stay_its_own(dyntrace, program, way, words):
+    """Its handler gets its own calls and none of ours, at the attach, at hits and when we leave."""
+    target = program("dispatched", "--calls", CALLS, "--rounds", 2, *WAYS[way]).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "foo", *words)
+    target.go().wait_ready()
+    trace = tracing.stop()
+    tracing.before.assert_unchanged()
+    assert trace.lost == 0
+    names = ["foo_entry", "foo_exit"] if "-e" in words else ["foo_entry"]
+    assert trace.names() == {name: 2 * CALLS for name in names}
+    assert "it handles its own system calls: dyntrace makes no system call in it" in tracing.stderr
+    target.go().wait_ready()
+    assert target.finish().split() == [str(4 * CALLS), str(4 * CALLS // 10), "0"]
+
+
+@pytest.mark.parametrize("words", [[], ["-e"]], ids=["plain", "exits"])
+def test_dispatch_that_begins_while_traced(dyntrace, program, words):
+    target = program("dispatched", "--calls", CALLS, "--rounds", 3, "--late", 1).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "foo", *words)
+    for _ in range(2):
+        target.go().wait_ready()
+    trace = tracing.stop()
+    tracing.before.assert_unchanged()
+    assert trace.lost == 0 and set(trace.names().values()) == {4 * CALLS}
+    target.go().wait_ready()
+    assert target.finish().split() == [str(6 * CALLS), str(4 * CALLS // 10), "0"]
+
+
+@pytest.mark.parametrize("way", ["prctl", "syscall", "strict"])
+@pytest.mark.parametrize("words", [[], ["-e"], ["-t", "backtrace"]], ids=["plain", "exits", "gathered"])
+def test_a_thread_that_gives_up_the_clock(dyntrace, processes, scratch, way, words):
+    """Its later hits, and those of threads that it makes, are lost and counted; other threads record."""
+    path = os.path.join(scratch, "clockless")
+    subprocess.run(["gcc", "-O1", "-pthread", "-x", "c", "-o", path, "-"], check=True, text=True, input=r"""
+        #define _GNU_SOURCE
+        #include <linux/seccomp.h>
+        #include <pthread.h>
+        #include <stdio.h>
+        #include <string.h>
+        #include <sys/prctl.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        static volatile int given_up, go_on;
+        __attribute__((noinline)) void foo(void) { __asm__ volatile(""); }
+        static void call(int n) { while (n--) foo(); }
+        static void *child(void *data) { call(1000); return data; }
+        static void *loser(void *way) {
+            pthread_t thread;
+            call(1000);
+            if (!strcmp(way, "prctl")) prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);
+            if (!strcmp(way, "syscall")) syscall(SYS_prctl, PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);
+            if (!strcmp(way, "strict")) prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0);
+            call(1000);
+            if (strcmp(way, "strict")) { pthread_create(&thread, 0, child, 0); pthread_join(thread, 0); } else call(1000);
+            given_up = 1;
+            for (;;) if (go_on) syscall(SYS_exit, 0);
+        }
+        int main(int argc, char **argv) {
+            pthread_t thread;
+            puts("ready"); fflush(stdout); getchar();
+            call(1000);
+            pthread_create(&thread, 0, loser, argv[1]);
+            while (!given_up) usleep(1000);
+            call(10000);
+            puts("done"); fflush(stdout); getchar(); puts("alive");
+            go_on = 1;
+            fflush(stdout); _exit(argc - 2);
+        }""")
+    target = processes.start([path, way], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert target.stdout.readline() == "ready\n"
+    tracing = dyntrace.start_trace(target.pid, "--function", "foo", *words)
+    target.stdin.write("\n")
+    target.stdin.flush()
+    assert target.stdout.readline() == "done\n"
+    tracing.process.send_signal(signal.SIGINT)
+    tracing.process.communicate(timeout=60)
+    trace = Trace(tracing.output)
+    assert trace.names()["foo_entry"] == 12000 and trace.lost == 2000
+    if "-e" in words:
+        assert trace.names()["foo_exit"] == 12000
+    assert target.communicate("\n", timeout=30)[0] == "alive\n" and target.returncode == 0
