@@ -44,6 +44,7 @@ static const struct command *const commands[] = {
 	&command_lttng,
 	&command_view,
 	&command_report,
+	&command_open,
 	&command_export,
 	&command_coverage,
 	NULL,

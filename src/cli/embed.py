@@ -1,4 +1,4 @@
-"""Makes C arrays of files: embed.py HEADER SOURCE NAME=FILE[+FILE...]... Files of one name follow each other."""
+"""Makes C arrays of files: embed.py HEADER SOURCE NAME FILE... NAME FILE..., where a NAME has no dot. Files of one name follow each other."""
 import os
 import sys
 
@@ -13,12 +13,14 @@ def main(header, source, *parts):
         guard = os.path.basename(header).upper().replace(".", "_")
         declarations.write(f"#ifndef {guard}\n#define {guard}\n#include <stddef.h>\n")
         definitions.write(f'#include "{os.path.basename(header)}"\n')
+        arrays = {}
         for part in parts:
-            name, files = part.split("=", 1)
-            data = b""
-            for path in files.split("+"):
-                with open(path, "rb") as file:
-                    data += file.read()
+            if "." not in part:
+                name, arrays[part] = part, b""
+                continue
+            with open(part, "rb") as file:
+                arrays[name] += file.read()
+        for name, data in arrays.items():
             declarations.write(f"extern const char {name}[];\nextern const size_t {name}_size;\n")
             definitions.write(f"const char {name}[] = {{\n{c_array(data)}\n\t0\n}};\nconst size_t {name}_size = {len(data)};\n")
         declarations.write("#endif\n")

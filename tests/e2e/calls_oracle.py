@@ -21,6 +21,7 @@ class Packet:
         self.begin = message.default_clock_snapshot.value
         self.lost, self.events = lost, []
         self.process = str(context["procname"]) if "procname" in context else ""
+        self.exits, self.exit_names = [], []  # (duration, ns), and their events
 
 
 def packets_of(path):
@@ -41,6 +42,9 @@ def packets_of(path):
             stream = message.event.stream
             duration = message.event.payload_field.get("duration") if message.event.payload_field is not None else None
             clock = message.default_clock_snapshot
+            if duration is not None:
+                current[stream.trace.uuid, stream.id].exits.append((int(duration), clock.ns_from_origin))
+                current[stream.trace.uuid, stream.id].exit_names.append(message.event.name)
             current[stream.trace.uuid, stream.id].events.append(
                 (message.event.name, clock.value, None if duration is None else int(duration), clock.clock_class.frequency,
                  {} if message.event.payload_field is None else plain(message.event.payload_field)))

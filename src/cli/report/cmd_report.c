@@ -9,12 +9,14 @@
 #include "control/base/cleanup.h"
 #include "options/commands.h"
 #include "options/question_options.h"
+#include "page.h"
+#include "report.h"
 #include "report_by.h"
 
 static struct {
 	struct question_args question;
 	bool tree, callers, json, csv, wide, all_rows, no_pager;
-	const char *diff;
+	const char *diff, *html;
 } args;
 
 static const struct option_spec options[] = {
@@ -24,6 +26,8 @@ static const struct option_spec options[] = {
 	  .flag = &args.callers },
 	{ 0, "diff", "OTHER", "compare with this trace, which is the newer one",
 	  .string = &args.diff },
+	{ 0, "html", "FILE", "write a page for a browser: table, histograms, flame graph, timeline",
+	  .string = &args.html },
 	QUESTION_OPTIONS(args.question),
 	OPTION_GROUP("How to show it"),
 	{ 0, "all-rows", NULL, "all rows, also of functions that weren't called and of paths below "
@@ -156,6 +160,11 @@ static struct error *run(const struct words *words, int *ret_status)
 		return error;
 	if (args.tree + args.callers + (args.diff != NULL) > 1)
 		return error_new(ERROR_USAGE, "give one of --tree, --callers and --diff");
+	if (args.html && (args.tree || args.callers || args.diff || args.json || args.csv ||
+			  words->count == 2))
+		return error_new(ERROR_USAGE, "--html: the page has all of it (give --html alone)");
+	if (args.html)
+		return page_make(request.path, args.html);
 	if ((args.tree || args.callers) && (args.json || args.csv))
 		return error_new(ERROR_USAGE, "--json and --csv are for tables of functions");
 	request.options = (struct report_options){
@@ -197,13 +206,15 @@ const struct command command_report = {
 		"caller is the function of a recorded backtrace (-t backtrace), or the traced one around the call.\n"
 		"\n"
 		"Calls that lost events cut, calls that ended by an exception, and calls that hadn't ended have\n"
-		"no duration in any number; lines below the table say how many. Without TRACE: the newest trace\n"
+		"no duration in any number; lines below the table say how many. --html writes one page without\n"
+		"need of a network, which 'dyntrace open' shows; FILE - is standard output. Without TRACE: the newest trace\n"
 		"in the current directory.",
 	.example = "dyntrace report redis.dyntrace\n"
 		   "dyntrace report redis.dyntrace processCommand\n"
 		   "dyntrace report --tree redis.dyntrace\n"
 		   "dyntrace report app.dyntrace malloc --by size --of size --top 5\n"
 		   "dyntrace report app.dyntrace --by '$tid,function' --sort p99\n"
+		   "dyntrace report --html redis.html redis.dyntrace\n"
 		   "dyntrace report before.dyntrace --diff after.dyntrace",
 	.options = options,
 	.run = run,

@@ -66,10 +66,11 @@ struct report_call {
 	enum report_end end;
 	uint32_t function, depth; /* depth: calls around it that are open */
 	uint64_t number; /* of its entry, in the order of reading; 0: a partial call or a hit */
-	uint64_t duration; /* ns */
+	uint64_t duration, self; /* ns; self is 0 of a partial call */
 	int64_t entry_ns, end_ns; /* entry_ns: of the entry event */
 	const struct layout_event *entry_type, *exit_type; /* NULL: not at hand */
 	const uint8_t *entry, *exit; /* events */
+	const struct metadata_packet *head; /* of the packet with its end */
 };
 
 struct report_loss {

@@ -173,11 +173,14 @@ static void tell_end(struct replay *replay, enum report_end end, uint32_t functi
 		     const struct open_call *call, uint64_t duration)
 {
 	struct report_listener *listener = replay->report->listener;
+	uint64_t children = call ? call->children : duration;
 	const struct packet_cursor *cursor = replay->cursor;
 	struct report_call told = { .end = end,
 				    .function = function,
 				    .depth = (uint32_t)replay->stack.count,
-				    .duration = duration };
+				    .duration = duration,
+				    .self = duration > children ? duration - children : 0,
+				    .head = &cursor->head };
 
 	if (!listener || !listener->end)
 		return;
