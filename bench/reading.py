@@ -8,11 +8,13 @@ import resource
 import shutil
 import subprocess
 
+import paging
+
 LOOPS = 280_000  # of tests/programs/calls, per thread: 10.08 M events
 QUICK_LOOPS = 28_000
 THREADS = 2
 FUNCTIONS = ("leaf", "mid", "rec", "top_")
-GOALS = {"report": 0.5, "view": 3.0, "export --perfetto": 2.0}  # seconds per 10 M events
+GOALS = {"report": 0.5, "view": 3.0, "export --perfetto": 2.0, "report --html": 8.0}  # seconds per 10 M events
 BYTES_GOAL = 45  # of Perfetto's format, per call with two arguments
 MEMORY_GOAL = 16 << 10  # KiB
 
@@ -92,6 +94,7 @@ def run(bench, args):
     cases = {"report": [program, "report", trace], "report --tree": [program, "report", "--tree", trace],
              "view": [program, "view", trace], "view --tree": [program, "view", "--tree", trace],
              "view --json": [program, "view", "--json", trace],
+             "report --html": [program, "report", trace, "--html", bench.path("reading.html")],
              "export --perfetto": [program, "export", trace, "--perfetto", os.devnull],
              "babeltrace2 (dummy)": ["babeltrace2", trace, "-o", "dummy"]}
     data = bench.path("uftrace-data")
@@ -120,4 +123,6 @@ def run(bench, args):
         print("uftrace: not installed")
     for path in (trace, data):
         shutil.rmtree(path, ignore_errors=True)
-    return {"reading": figures}, good
+    page, is_good = paging.run(bench, record, os.path.getsize(bench.path("reading.html")))
+    os.unlink(bench.path("reading.html"))
+    return {"reading": figures, "page": page}, good and is_good

@@ -25,6 +25,7 @@ PRINTERS = {
     "src/options/table_text.c",  # text_flush; what text holds is checked below
     "src/cli/view/view_reader.c",  # passes the same text on from its child
     "src/cli/export/export_perfetto.c",  # protobuf: lengths instead of quotes, and no terminal
+    "src/cli/report/page_columns.c",  # base64
     "src/options/help.c", "src/options/man.c",  # texts of our own tables
     "src/daemon/dyntraced.c",  # an error, which escapes its strings, and the version
 }

@@ -236,7 +236,7 @@ def test_hostile(dyntrace, scratch, page):
 
 
 def test_sums(dyntrace, program_path, page):
-    """(G1, G2) Of too many calls, short ones become sums, the slowest stay whole, and all numbers of the whole trace stay exact."""
+    """(O8, O9) Of too many calls, short ones become sums, the slowest stay whole, and all numbers of the whole trace stay exact."""
     trace = record(dyntrace, "-e", *CALLS, "--mode", "block", "--", program_path("calls"), 400, 2)
     one = page(trace, env={"DYNTRACE_PAGE_CALLS": "2000"})
     oracle, rows = Calls(trace), table_of(one)

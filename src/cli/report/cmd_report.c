@@ -207,8 +207,8 @@ const struct command command_report = {
 		"\n"
 		"Calls that lost events cut, calls that ended by an exception, and calls that hadn't ended have\n"
 		"no duration in any number; lines below the table say how many. --html writes one page without\n"
-		"need of a network, which 'dyntrace open' shows; FILE - is standard output. Without TRACE: the newest trace\n"
-		"in the current directory.",
+		"need of a network, which 'dyntrace open' shows; FILE - is standard output. Without TRACE: the\n"
+		"newest trace in the current directory.",
 	.example = "dyntrace report redis.dyntrace\n"
 		   "dyntrace report redis.dyntrace processCommand\n"
 		   "dyntrace report --tree redis.dyntrace\n"

@@ -5,10 +5,10 @@
  * of them are the slowest; then calls become columns of numbers, thread by thread, in the order of
  * their ends. page/data.js reads them back.
  *
- * (G1) A page holds at most PAGE_CALLS_MAX calls. Of a longer trace, calls shorter than a
+ * (O8) A page holds at most PAGE_CALLS_MAX calls. Of a longer trace, calls shorter than a
  *      resolution become sums per bucket of time; the slowest calls of each function stay whole,
  *      and the page says what it left out.
- * (G2) Numbers of functions are those of `report`, of all calls, also of those left out.
+ * (O9) Numbers of functions are those of `report`, of all calls, also of those left out.
  */
 #ifndef DYNTRACE_PAGE_H
 #define DYNTRACE_PAGE_H

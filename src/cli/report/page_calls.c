@@ -187,6 +187,11 @@ static bool make_depths(struct page_calls *calls, uint32_t count)
 	return true;
 }
 
+static uint64_t zigzag(int64_t value)
+{
+	return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+}
+
 static void add_record(struct page_calls *calls, const struct report_call *call, int64_t begin,
 		       int64_t end)
 {
@@ -200,8 +205,7 @@ static void add_record(struct page_calls *calls, const struct report_call *call,
 	int64_t *child = &calls->child_begins.items[call->depth + 1],
 		*own = &calls->child_begins.items[call->depth];
 	page_column_add(&columns[COLUMN_FUNCTION], call->function);
-	page_column_add(&columns[COLUMN_SHAPE],
-			((uint64_t)step << 1 ^ (uint64_t)(step >> 63)) * (CALL_HIT + 1) + call->end);
+	page_column_add(&columns[COLUMN_SHAPE], zigzag(step) * (CALL_HIT + 1) + call->end);
 	page_column_add_signed(&columns[COLUMN_FIRST],
 			       *child == NONE ? begin - calls->end_before : *child - begin);
 	page_column_add_signed(&columns[COLUMN_SECOND],
@@ -218,7 +222,8 @@ static void add_record(struct page_calls *calls, const struct report_call *call,
 	memcpy(vec_last(&calls->threads)->name, call->head->procname, WRITER_PROCESS_SIZE);
 }
 
-/* Is the call too short for a page of so many? Calls without a duration stay, while they are few. */
+/* Is the call too short for a page of so many? Calls without a duration stay, while they are
+ * few. */
 static bool is_left(const struct page_calls *calls, const struct report_call *call)
 {
 	if (!calls->is_reduced || call->entry)
@@ -303,7 +308,7 @@ static uint64_t longer_than(const struct report *report, uint64_t ns)
 	return count;
 }
 
-/* (G1) Finds the least resolution with which the calls that stay are few enough. */
+/* (O8) Finds the least resolution with which the calls that stay are few enough. */
 static void choose_resolution(struct page_calls *calls, const struct report *report)
 {
 	uint64_t span = (uint64_t)(calls->last_ns - calls->first_ns), buckets;

@@ -1,5 +1,6 @@
 /*
- * page_columns.h - columns of numbers for a page: varints, deflated as they come, base64 at the end.
+ * page_columns.h - columns of numbers for a page: varints, deflated as they come, base64 at the
+ * end.
  *
  * Memory: what the numbers have become, not how many they are. Failure (out of memory) is sticky.
  */

@@ -75,11 +75,18 @@ async function main() {
 	initSlowest();
 	choose({ hasTime: false });
 	addEventListener('keydown', pageKey);
-	addEventListener('resize', () => views.forEach(one => one.draw()));
+	const redraw = () => views.forEach(one => one.draw());
+	let width = $('lanes').clientWidth;
+	addEventListener('resize', redraw);
+	new ResizeObserver(() => { /* a scroll bar comes or goes */
+		if (width !== $('lanes').clientWidth)
+			redraw();
+		width = $('lanes').clientWidth;
+	}).observe($('lanes'));
 	isDark.addEventListener('change', () => {
 		colours.length = 0;
 		variables.clear();
-		views.forEach(one => one.draw());
+		redraw();
 	});
 	globalThis.page = { meta, functions, threads, calls, chosen, choose, chooseTime, chooseFunction, chooseThread, chooseAll, view, show, drawTimeline,
 		table, flame, zoomFlame, numbers: () => numbers, count: (from, to, thread) => new Numbers(from, to, thread), findSlowest,
