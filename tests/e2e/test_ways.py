@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from daemon_harness import Daemon
-from harness import Trace, hits, maps, until
+from daemon_harness import CALLS, Daemon
+from harness import Snapshot, Trace, hits, maps, until
 
 
 def test_print_into_head_ends(dyntrace, program):
@@ -159,15 +159,91 @@ def test_a_second_trace_is_told_what_to_do(dyntrace, program):
     target = program("spin", "--threads", 1, "--calls", 10).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--probe", "foo")
     said = dyntrace("trace", "-p", target.pid, "--probe", "foo", status=125).stderr
-    assert re.search(r"is being traced already, by dyntrace, pid \d+ \(end that first; .*'dyntrace add \d+:LOC'\)", said)
+    assert re.search(r"is being traced already, by dyntrace, pid \d+ \(end that first; .*'dyntrace attach \d+'\)", said)
     tracing.stop()
 
 
-def test_a_trace_beside_the_daemon_is_told_what_to_do(daemon, dyntrace, spin):
+# ---- beside the daemon -----------------------------------------------------------------------------
+
+class Beside:
+    """A `trace -p` of a process that a daemon has."""
+
+    def __init__(self, daemon, pid, *words, output=None):
+        self.output = output
+        self.process = daemon.processes.start(
+            [os.path.join(daemon.build, "dyntrace"), "trace", "-p", str(pid), *(["-o", output] if output else []), *words],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=daemon.scratch,
+            env={**os.environ, "DYNTRACE_SOCKET": daemon.socket})
+        self.said = self.process.stderr.readline()
+        assert "by the daemon that has it" in self.said and "Ctrl-C ends it" in self.said, self.said
+
+    def stop(self, number=signal.SIGINT):
+        if number:
+            self.process.send_signal(number)
+        self.said += self.process.communicate(timeout=60)[1]
+        assert self.process.returncode == 0, self.said
+        return Trace(self.output) if self.output else None
+
+
+@pytest.mark.parametrize("first", ["add", "attach"])
+def test_several_traces_beside_the_daemon(daemon, dyntrace, spin, first):
+    """Each has its own tracepoints, begins and ends when it wants, and has its own events in its own trace."""
+    one = spin(threads=2)
+    before = Snapshot(one.pid)
+    if first == "add":
+        daemon.add(f"{one.pid}:foo", "-e")
+    else:
+        daemon.attach(one.pid)
+    a = Beside(daemon, one.pid, "--function", "foo", "-e", output=dyntrace.new_output())
+    one.round()
+    b = Beside(daemon, one.pid, "--function", "foo", "-t", "tid", "--probe", "foo_many", output=dyntrace.new_output())
+    one.round()
+    a_trace = a.stop()
+    one.round()
+    b_trace = b.stop(signal.SIGTERM)
+    one.round()
+    assert a_trace.names() == {"foo_entry": 4 * CALLS, "foo_exit": 4 * CALLS} and a_trace.lost == 0
+    assert b_trace.names() == {"foo_entry": 4 * CALLS, "foo_many": 4} and b_trace.lost == 0
+    assert all(event.fields["tid"] == event.tid for event in b_trace.named("foo_entry"))
+    assert hits(a.said) == {"foo": 4 * CALLS} and hits(b.said) == {"foo": 4 * CALLS, "foo_many": 4}
+    with open(os.path.join(b.output, "metadata")) as file:
+        assert file.read().count("event {") == 2  # none of others
+    lines = dyntrace("view", a.output).stdout.splitlines()  # our own reader takes it for one of ours
+    assert len(lines) == 8 * CALLS
+    assert sorted(daemon.hits(one.pid).values()) == ([8 * CALLS] if first == "add" else [])
+    daemon("detach", one.pid)
+    before.assert_unchanged()
+
+
+def test_counts_beside_the_daemon(daemon, spin):
     one = spin()
     daemon.add(f"{one.pid}:foo")
-    said = dyntrace("trace", "-p", one.pid, "--probe", "foo", status=125).stderr
-    assert f"'dyntrace add {one.pid}:LOC'; or 'dyntrace detach {one.pid}' first" in said
+    counting = Beside(daemon, one.pid, "--tracer", "count", "--function", "foo")
+    one.round()
+    counting.stop()
+    assert hits(counting.said) == {"foo": CALLS} and "traced for" in counting.said
+    assert list(daemon.hits(one.pid)) == ["foo"]
+
+
+def test_a_process_that_ends_beside_the_daemon(daemon, dyntrace, spin):
+    """The trace is complete, and what was at -o is kept."""
+    one, output = spin(rounds=3), dyntrace.new_output()
+    dyntrace("trace", "--probe", "main", "-o", output, "--", "true")
+    daemon.add(f"{one.pid}:foo")
+    tracing = Beside(daemon, one.pid, "--probe", "foo", output=output)
+    one.round()
+    one.finish()
+    assert tracing.stop(number=0).names() == {"foo": 3 * CALLS}
+    assert Trace(output + ".old").names() == {"main": 1}
+
+
+def test_refusals_beside_the_daemon(daemon, spin):
+    one = spin()
+    daemon.add(f"{one.pid}:foo")
+    said = daemon.fails("trace", "-p", one.pid, "--function", "foo", "--print", status=125)
+    assert said.startswith(f"--print: not beside the daemon, which traces process {one.pid} already (leave it out")
+    assert "no function 'nosuch'" in daemon.fails("trace", "-p", one.pid, "--function", "foo", "--function", "nosuch", status=125)
+    assert list(daemon.hits(one.pid)) == ["foo"]  # the first request was taken back
 
 
 # ---- the daemon ----------------------------------------------------------------------------------

@@ -19,6 +19,7 @@
 #include "summary.h"
 #include "trace_args.h"
 #include "trace_begin.h"
+#include "trace_beside.h"
 #include "trace_question.h"
 
 #define STEP_MS 50
@@ -35,7 +36,7 @@ static volatile sig_atomic_t unchanged;
 static volatile sig_atomic_t command_runs;
 
 /* A running command gets Ctrl-C too, and dyntrace ends with it; a second Ctrl-C ends dyntrace. */
-static bool must_stop(void)
+bool trace_must_stop(void)
 {
 	return signals_seen > (command_runs && last_signal == SIGINT);
 }
@@ -49,7 +50,7 @@ static void on_signal(int number)
 	if (unchanged) {
 		signal(number, SIG_DFL);
 		raise(number); /* takes effect when this handler returns */
-	} else if (must_stop()) {
+	} else if (trace_must_stop()) {
 		interrupt_request();
 	}
 	errno = saved;
@@ -219,7 +220,7 @@ static struct error *record(struct trace_run *run)
 	bool has_lines = trace_args.print || trace_args.tracer->kind == TRACER_LOG;
 	struct error *error = NULL;
 
-	while (!error && !run->over && !must_stop() && !is_unread(run) &&
+	while (!error && !run->over && !trace_must_stop() && !is_unread(run) &&
 	       (!end || seconds_now() < end)) {
 		error = session_step(run->session, has_lines ? LINE_STEP_MS : STEP_MS);
 		if (!error)
@@ -246,7 +247,7 @@ static struct error *wait_for_command(struct trace_run *run)
 	struct timespec nap = { .tv_nsec = 20 * 1000 * 1000 };
 	struct error *error = NULL;
 
-	while (run->launch && !error && !run->ended && !must_stop()) {
+	while (run->launch && !error && !run->ended && !trace_must_stop()) {
 		error = poll_end(run);
 		if (!error && !run->ended)
 			nanosleep(&nap, NULL);
@@ -373,6 +374,8 @@ static struct error *run_trace(const struct words *words, int *ret_status)
 	launch_remember_signals();
 	catch_signals();
 	error = trace_begin_open(words, &run);
+	if (!error && run.has_daemon)
+		return trace_beside_run(&run);
 	if (!error)
 		end_at_once();
 	if (!error && trace_args.explain)

@@ -246,13 +246,23 @@ static void begin_json(const struct session_summary *summary, const char *direct
 	text_add(text, "\"functions\":");
 }
 
-static void print_text(const struct session *session, const struct session_summary *summary,
-		       const char *directory)
+static void print_rows(const struct tracepoint_info *infos, size_t count,
+		       const struct session_summary *summary, const char *directory,
+		       const struct summary_options *options)
 {
-	print_copies(session);
-	print_refusals(session);
-	print_uncalled(session);
-	summary_exits_rest(session);
+	_cleanup_(strbuf_free) struct strbuf text = { 0 };
+
+	fflush(stdout);
+	if (options->is_json)
+		begin_json(summary, directory, &text);
+	if (infos)
+		add_rows(infos, count, options, &text);
+	text_add(&text, options->is_json ? "}\n" : "");
+	cli_print_error_text(&text);
+}
+
+static void print_end(const struct session_summary *summary, const char *directory)
+{
 	if (directory)
 		print_totals(summary, directory);
 	else
@@ -262,12 +272,20 @@ static void print_text(const struct session *session, const struct session_summa
 		print_look(directory);
 }
 
+void summary_print_infos(const struct tracepoint_info *infos, size_t count,
+			 const struct session_summary *summary, const char *directory,
+			 const struct summary_options *options)
+{
+	print_rows(infos, count, summary, directory, options);
+	if (!options->is_json)
+		print_end(summary, directory);
+}
+
 void summary_print(const struct session *session, const struct session_summary *summary,
 		   const char *directory, const struct summary_options *options)
 {
 	size_t count = session_tracepoint_count(session), placed = 0;
 	_cleanup_free_ struct tracepoint_info *infos = calloc(count + 1, sizeof(*infos));
-	_cleanup_(strbuf_free) struct strbuf text = { 0 };
 
 	for (size_t i = 0; infos && i < count; i++) {
 		struct tracepoint_info info = session_tracepoint(session, i);
@@ -276,18 +294,15 @@ void summary_print(const struct session *session, const struct session_summary *
 			infos[placed++] = info;
 	}
 	fflush(stdout);
-	if (trace_question_asked()) {
+	if (trace_question_asked())
 		trace_question_print(session, false);
-		if (!options->is_json)
-			print_text(session, summary, directory);
-		return;
-	}
+	else
+		print_rows(infos, placed, summary, directory, options);
 	if (options->is_json)
-		begin_json(summary, directory, &text);
-	if (infos)
-		add_rows(infos, placed, options, &text);
-	text_add(&text, options->is_json ? "}\n" : "");
-	cli_print_error_text(&text);
-	if (!options->is_json)
-		print_text(session, summary, directory);
+		return;
+	print_copies(session);
+	print_refusals(session);
+	print_uncalled(session);
+	summary_exits_rest(session);
+	print_end(summary, directory);
 }

@@ -69,9 +69,14 @@ struct error *trace_begin_open(const struct words *words, struct trace_run *run)
 		error = trace_targets_open(&run->opened);
 		for (size_t i = 0; i < run->opened.count; i++)
 			run->opened.items[i]->may_suspend = !trace_args.no_suspend;
-		for (size_t i = 0; i < run->opened.count && !error; i++)
-			error = clean_leftovers(run->opened.items[i]);
-		run->proc = run->opened.count ? run->opened.items[0] : NULL;
+		for (size_t i = 0; i < run->opened.count && !error && !run->has_daemon; i++) {
+			run->proc = run->opened.items[i];
+			run->has_daemon = takeover_has_daemon(run->proc);
+			if (!run->has_daemon)
+				error = clean_leftovers(run->proc);
+		}
+		if (run->opened.count && !run->has_daemon)
+			run->proc = run->opened.items[0];
 		return error;
 	}
 	if (trace_args.command)
@@ -134,7 +139,7 @@ struct error *trace_begin_choose_output(struct trace_run *run)
 
 /* ---- session -------------------------------------------------------------------------------- */
 
-static enum tracepoint_kind wanted_kind(const struct option_value *value)
+enum tracepoint_kind trace_begin_kind(const struct option_value *value)
 {
 	enum tracepoint_kind kind = (enum tracepoint_kind)value->option->tag;
 
@@ -146,7 +151,7 @@ static struct error *add_tracepoint(struct session *session, const struct option
 {
 	struct tracepoint_spec spec = { .location = value->text,
 					.wait = trace_args.wait,
-					.kind = wanted_kind(value),
+					.kind = trace_begin_kind(value),
 					.name = trace_args.name,
 					.tracer = trace_args.tracer_name,
 					.tracer_argument = trace_args.tracer_argument,

@@ -18,6 +18,7 @@ struct trace_run {
 	struct launch *launch; /* NULL: a process that was running before */
 	struct trace_targets opened; /* owned; none with a launch */
 	struct proc *proc; /* the launch's, or the first of `opened` that is traced */
+	bool has_daemon;
 	size_t joined; /* processes that are traced beside `proc` */
 	struct session *session;
 	char *output;
@@ -33,14 +34,18 @@ struct trace_run {
 /* cmd_trace.c: signals mean something else from here on. */
 void trace_will_change(void);
 void trace_command_runs(void);
+bool trace_must_stop(void);
 
 /* Fails if -o names a file that is no trace; before anything starts. */
 struct error *trace_begin_check_output(void);
 /* Starts the command, held at its first instruction, or opens the process and cleans up after a
- * dyntrace that was killed. */
+ * dyntrace that was killed; run->has_daemon: and nothing is cleaned up, because a daemon traces the
+ * process (trace_beside.h). */
 struct error *trace_begin_open(const struct words *words, struct trace_run *run);
 /* Sets run->output: -o, or ./NAME-DATE.dyntrace; NULL for tracers without a trace. */
 struct error *trace_begin_choose_output(struct trace_run *run);
+/* What an option of trace_args.what records. */
+enum tracepoint_kind trace_begin_kind(const struct option_value *value);
 /* Creates the session (and the printer) and adds the tracepoints. */
 struct error *trace_begin_create_session(struct trace_run *run);
 /* Places the tracepoints; a started command runs from then on. */

@@ -21,7 +21,7 @@ static void metadata_quote(struct strbuf *buf, const char *text)
 	strbuf_add(buf, "\"", 1);
 }
 
-static void metadata_uuid(struct strbuf *buf, const uint8_t uuid[16])
+void metadata_uuid(struct strbuf *buf, const uint8_t uuid[16])
 {
 	strbuf_printf(buf, "\"");
 	for (int i = 0; i < 16; i++)

@@ -28,6 +28,8 @@ struct metadata_packet {
 
 _Static_assert(sizeof(struct metadata_packet) == 104, "no padding, and events stay aligned to 8");
 
+/* Appends the UUID in quotes. */
+void metadata_uuid(struct strbuf *buf, const uint8_t uuid[16]);
 /* Appends the declaration of one kind of event. */
 void metadata_event(struct strbuf *buf, const struct event_type *type);
 /* Appends the whole text. Failure is buf->failed. `is_mixed`: events are of several processes, or

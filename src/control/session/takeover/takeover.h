@@ -39,6 +39,9 @@ struct takeover {
 void takeover_describe(const struct proc *proc, const struct takeover *takeover,
 		       char text[TAKEOVER_TEXT]);
 
+/* Does a daemon trace the process itself, and not one that it was forked from? */
+bool takeover_has_daemon(struct proc *proc);
+
 /* Cleans up. Refuses a process whose controller is alive, and names its pid. */
 struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover);
 

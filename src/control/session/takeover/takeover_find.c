@@ -43,8 +43,8 @@ static const struct mapping *find_pool(const struct maps *maps, const struct dt_
 	return mapping && is_named(mapping, POOL_NAME) ? mapping : NULL;
 }
 
-/* The controller traces this process, or the process that it was forked from. */
-static struct error *refuse(const struct agent *agent, const struct proc *controller)
+/* The process that this one was forked from, with the agent in it; 0: none, or unknown. */
+static uint32_t find_first(const struct agent *agent)
 {
 	const struct proc *proc = agent->proc;
 	uint32_t first = 0;
@@ -52,13 +52,29 @@ static struct error *refuse(const struct agent *agent, const struct proc *contro
 		agent->proc, taddr_add(agent->control_at, offsetof(struct dt_control, pid)), &first,
 		sizeof(first));
 
-	if (!unknown && first && first != (uint32_t)proc->inner_pid && proc->inner_pid == proc->pid)
+	return !unknown && first != (uint32_t)proc->inner_pid && proc->inner_pid == proc->pid ?
+		       first :
+		       0;
+}
+
+static bool is_daemon(const struct proc *controller)
+{
+	return !strncmp(controller->comm, "dyntraced", strlen("dyntraced"));
+}
+
+/* The controller traces this process, or the process that it was forked from. */
+static struct error *refuse(const struct agent *agent, const struct proc *controller)
+{
+	const struct proc *proc = agent->proc;
+	uint32_t first = find_first(agent);
+
+	if (first)
 		return error_new(
 			ERROR_REFUSED,
 			"process %d was forked from %u, which is traced already with its children, "
 			"by %s, pid %d (name %u instead)",
 			proc->pid, first, controller->comm, controller->pid, first);
-	if (strncmp(controller->comm, "dyntraced", strlen("dyntraced")) == 0)
+	if (is_daemon(controller))
 		return error_new(
 			ERROR_REFUSED,
 			"process %d is being traced already, by %s, pid %d (add tracepoints there: "
@@ -66,31 +82,66 @@ static struct error *refuse(const struct agent *agent, const struct proc *contro
 			proc->pid, controller->comm, controller->pid, proc->pid, proc->pid);
 	return error_new(
 		ERROR_REFUSED,
-		"process %d is being traced already, by %s, pid %d (end that first; several users "
-		"of one process share a daemon: 'dyntraced --daemonize', 'dyntrace add %d:LOC')",
-		proc->pid, controller->comm, controller->pid, proc->pid);
+		"process %d is being traced already, by %s, pid %d (end that first; where a daemon "
+		"has the process, any number of 'dyntrace trace -p %d' can trace it at once: "
+		"'dyntraced --daemonize', 'dyntrace attach %d')",
+		proc->pid, controller->comm, controller->pid, proc->pid, proc->pid);
 }
 
-/* Refuses if the process has a writable mapping of the code: only a controller can have one
- * (H25). */
-static struct error *check_controller(const struct agent *agent, pid_t pid)
+/* The process, if it has a writable mapping of the code: only a controller can have one (H25).
+ * NULL: it is none. The caller closes it. */
+static struct proc *open_controller(const struct agent *agent, pid_t pid)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct proc *proc = NULL;
 	_cleanup_error_ struct error *error = proc_open_plain(pid, &proc);
-	struct error *refusal = NULL;
 
 	if (!error)
 		error = maps_read(proc, &maps);
-	for (size_t i = 0; !error && !refusal && i < maps.count; i++) {
+	for (size_t i = 0; !error && i < maps.count; i++) {
 		const struct mapping *mapping = &maps.items[i];
 
 		if (mapping->inode == agent->code_inode && mapping->device == agent->code_device &&
 		    (mapping->prot & PROT_WRITE))
-			refusal = refuse(agent, proc);
+			return proc;
 	}
 	proc_close(proc);
+	return NULL;
+}
+
+static struct error *check_controller(const struct agent *agent, pid_t pid)
+{
+	struct proc *controller = open_controller(agent, pid);
+	struct error *refusal = controller ? refuse(agent, controller) : NULL;
+
+	proc_close(controller);
 	return refusal;
+}
+
+bool takeover_has_daemon(struct proc *proc)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	_cleanup_error_ struct error *error = maps_read(proc, &maps);
+	const struct mapping *code = error ? NULL : takeover_next(&maps, NULL);
+	struct tids pids = { 0 };
+	bool found = false;
+
+	if (!code)
+		return false;
+	const struct agent agent = { .proc = proc,
+				     .code_device = code->device,
+				     .code_inode = code->inode,
+				     .control_at = code->start };
+	if (!find_first(&agent))
+		error = holders_find(&agent, &pids);
+	for (size_t i = 0; i < pids.count && !found; i++) {
+		struct proc *controller = open_controller(&agent, pids.items[i]);
+
+		found = controller && is_daemon(controller);
+		proc_close(controller);
+	}
+	vec_free(&pids);
+	return found;
 }
 
 static struct error *check_controllers(const struct agent *agent)
