@@ -146,7 +146,7 @@ def test_daemons_that_execute_programs_are_followed(dyntrace, daemonise, program
     tracing.stdin.close()
     tracing.stdin = None
     errors = tracing.communicate(timeout=60)[1]
-    assert tracing.returncode == 7 and hits(errors) == {"foo@spin": 40}
+    assert tracing.returncode == 7 and hits(errors) == {"foo": 1, "foo@spin": 40}
 
 
 def test_without_children_nothing_is_followed(dyntrace):

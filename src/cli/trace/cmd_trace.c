@@ -134,26 +134,25 @@ static bool has_daemons(struct trace_run *run)
 	if (now < run->next_look)
 		return true;
 	run->next_look = now + DAEMON_LOOK_NS;
-	run->quiet_looks = session_has_offspring(run->session) ? 0 : run->quiet_looks + 1;
+	bool found = session_has_offspring(run->session);
+	if (found && !run->has_told && !trace_args.quiet)
+		cli_note("%s has ended, processes that it has forked run on; Ctrl-C ends tracing",
+			 run->proc->comm);
+	run->has_told |= found;
+	run->quiet_looks = found ? 0 : run->quiet_looks + 1;
 	return run->quiet_looks < DAEMON_LOOKS;
 }
 
 static struct error *poll_end(struct trace_run *run)
 {
-	bool before = run->ended;
 	struct error *error = NULL;
 
 	if (run->launch)
 		error = launch_poll(run->launch, &run->ended, &run->status);
 	else
 		run->ended = session_ended(run->session);
-	if (run->ended && !before) {
+	if (run->ended)
 		command_runs = 0; /* Ctrl-C is for dyntrace alone */
-		if (trace_args.follow_daemons && !trace_args.quiet &&
-		    session_has_offspring(run->session))
-			cli_note("%s has ended, processes that it has forked run on; Ctrl-C ends tracing",
-				 run->proc->comm);
-	}
 	run->over = run->ended && !(trace_args.follow_daemons && has_daemons(run));
 	return error;
 }

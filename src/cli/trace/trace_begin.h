@@ -27,6 +27,7 @@ struct trace_run {
 	int status; /* of the launched command, as waitpid gives it */
 	bool ended;
 	bool over; /* and with --follow-daemons, so have the processes that the target has forked */
+	bool has_told; /* the user of such processes */
 	unsigned quiet_looks; /* in a row that have found no such process */
 	uint64_t next_look; /* ns of CLOCK_MONOTONIC */
 };

@@ -223,6 +223,7 @@ static struct error *take_counts(void *context, const struct wire_message *answe
 
 	if (!own)
 		return NULL;
+	uint64_t self = wire_get_number(answer, WIRE_SELF, UINT64_MAX);
 	own->info = (struct tracepoint_info){
 		.lost = wire_get_number(answer, WIRE_LOST, 0),
 		.rate = (double)wire_get_number(answer, WIRE_HIT_RATE, 0),
@@ -230,8 +231,8 @@ static struct error *take_counts(void *context, const struct wire_message *answe
 		.times = { .calls = wire_get_number(answer, WIRE_CALLS, 0),
 			   .total = wire_get_number(answer, WIRE_TOTAL, 0),
 			   .durations = wire_get_number(answer, WIRE_DURATIONS, 0),
-			   .self = wire_get_number(answer, WIRE_SELF, 0),
-			   .self_known = wire_get_number(answer, WIRE_SELF, UINT64_MAX) != UINT64_MAX,
+			   .self = self,
+			   .self_known = self != UINT64_MAX,
 			   .p50 = wire_get_number(answer, WIRE_P50, 0),
 			   .p90 = wire_get_number(answer, WIRE_P90, 0),
 			   .p99 = wire_get_number(answer, WIRE_P99, 0),

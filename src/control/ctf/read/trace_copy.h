@@ -14,8 +14,8 @@ struct trace_copy {
 	uint64_t since, until; /* clocks */
 	/* Where events of the type are counted; NULL: they aren't copied. */
 	uint64_t *(*wants)(void *context, const struct layout_event *type);
-	/* How many bytes at the end of the type's stem its name in the copy doesn't have: "-2". They
-	 * are digits and hyphens. */
+	/* How many bytes at the end of the type's stem its name in the copy doesn't have: "-2".
+	 * They are digits and hyphens. */
 	size_t (*drops)(void *context, const struct layout_event *type);
 	void *context;
 	uint64_t lost; /* losses that the copy reports: those of the original are of all events */
