@@ -128,6 +128,20 @@ def test_string_without_an_end(dyntrace, program_path):
     assert (status, printed) == (1, b"") and b"is damaged: its reader stumbled after 0 events" in errors
 
 
+@pytest.mark.parametrize("field, is_ours", [("s64 _n[8];", True), ("s64 _n[9000000];", False), ("struct {\n} _n[8];", False)],
+                         ids=["array", "huge", "empty"])
+def test_layouts_beyond_bounds_are_for_libbabeltrace2(dyntrace, program_path, field, is_ours):
+    """(Z1, Z2) The smallest event fits, and elements have a size."""
+    trace = record(dyntrace, "--function", "leaf", "--", program_path("calls"), 20, 1)
+    path = os.path.join(trace, "metadata")
+    with open(path) as file:
+        text = file.read()
+    assert text.count("s64 _n;") == 1
+    with open(path, "w") as file:
+        file.write(text.replace("s64 _n;", field))
+    assert own_reader.is_read_by_ourselves(dyntrace.path, trace) == is_ours
+
+
 @pytest.mark.parametrize("at, data", [(0, b"\0"), (20, b"\1"), (48, struct.pack("<Q", 1 << 62)), (40, struct.pack("<Q", 8))],
                          ids=["magic", "stream", "size", "content"])
 def test_wrong_heads_are_for_libbabeltrace2(dyntrace, plain, compare, at, data):
