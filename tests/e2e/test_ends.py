@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from fixtures import ROOT
-from harness import Trace
+from harness import Trace, until
 from test_return_addresses import table
 
 PROGRAMS = os.path.join(ROOT, "tests", "programs")
@@ -80,6 +80,12 @@ def test_filter(dyntrace, ends):
     assert not fate["timed"] and fate["missed"] == 0
 
 
+def ticks(pid):
+    """The processor time that the program has had, in hundredths of a second."""
+    with open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[11])
+
+
 def test_attached_again(dyntrace, processes, ends):
     """Tracing begins and ends while threads are inside, again and again: the program goes on, its code and mappings are its own
     afterwards, and every entry has its exit or a reason why not."""
@@ -90,6 +96,8 @@ def test_attached_again(dyntrace, processes, ends):
     for _ in range(4):
         tracing = dyntrace.start_trace(target.pid, "--buffer-size", "128M", "-e", "--function", "camlEnds__fate_*", "--function",
                                        "camlEnds__last_*")
+        begun = ticks(target.pid)
+        until(lambda: ticks(target.pid) - begun >= 3, "the program to run for a while")
         trace = tracing.stop()
         tracing.before.assert_unchanged(busy=True)
         assert target.poll() is None and trace.lost == 0

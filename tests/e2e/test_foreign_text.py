@@ -26,6 +26,7 @@ PRINTERS = {
     "src/cli/view/view_reader.c",  # passes the same text on from its child
     "src/cli/export/export_perfetto.c",  # protobuf: lengths instead of quotes, and no terminal
     "src/cli/report/page_columns.c",  # base64
+    "src/control/ctf/read/trace_copy.c",  # the metadata of a trace, which is no text for people
     "src/options/help.c", "src/options/man.c",  # texts of our own tables
     "src/daemon/dyntraced.c",  # an error, which escapes its strings, and the version
 }

@@ -8,6 +8,7 @@
 #include "control/base/cleanup.h"
 #include "control/tracers/count/count_rows.h"
 #include "options/commands.h"
+#include "options/table_text.h"
 
 static struct question question;
 
@@ -118,12 +119,12 @@ static void print_table(const struct calls_table *table)
 	else
 		calls_table_text(table, &text);
 	if (trace_args.summary.is_json)
-		strbuf_printf(&text, "\n");
-	if (text.failed || !text.text)
-		return;
+		text_add(&text, "\n");
+	if (is_for_programs())
+		text_flush(&text);
 	fflush(stdout);
-	fwrite(text.text, 1, text.length, is_for_programs() ? stdout : stderr);
-	fflush(stdout);
+	if (!is_for_programs())
+		cli_print_error_text(&text);
 }
 
 static void print_rows(const struct count_rows *rows, struct calls_row *sorted,
