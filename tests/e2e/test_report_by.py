@@ -141,6 +141,9 @@ def test_ret(dyntrace, trace, oracle):
     get = of(oracle.calls, "get")
     check(dyntrace, trace, ["get", "--by", "ret"], lambda call: (call["exit"]["fields"]["ret"],), calls=get)
     check(dyntrace, trace, ["get", "--by", "path,$ret"], lambda call: (call["entry"]["fields"]["path"], call["exit"]["fields"]["ret"]), calls=get)
+    # (O4) The value is known at the entry, the key isn't.
+    check(dyntrace, trace, ["get", "--by", "ret", "--of", "size"], lambda call: (call["exit"]["fields"]["ret"],),
+          value=lambda call: call["entry"]["fields"]["size"], calls=get)
 
 
 def test_contexts(dyntrace, trace, oracle):
