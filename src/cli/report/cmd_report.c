@@ -99,7 +99,9 @@ static struct error *print_report(struct view_reader *reader, const struct reque
 				  struct strbuf *text)
 {
 	_cleanup_(view_own_close) struct own_traces traces = { 0 };
-	struct viewer viewer = { .reader = reader, .line.colours = { "", "", "", "", "" } };
+	struct viewer viewer = { .reader = reader,
+				 .named_only = true,
+				 .line.colours = { "", "", "", "", "" } };
 	_cleanup_(report_free) struct report report = {
 		.wants_tree = args.tree || args.callers,
 		.wanted = request->function,

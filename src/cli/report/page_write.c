@@ -216,7 +216,9 @@ static struct error *write_out(struct page *page)
 struct error *page_write(const struct page_request *request, const struct own_traces *traces,
 			 struct view_reader *reader)
 {
-	struct viewer viewer = { .reader = reader, .line.colours = { "", "", "", "", "" } };
+	struct viewer viewer = { .reader = reader,
+				 .named_only = true,
+				 .line.colours = { "", "", "", "", "" } };
 	struct page_calls calls = { .listener = page_calls_listener,
 				    .limits = &request->limits,
 				    .viewer = &viewer };

@@ -38,6 +38,8 @@ const char *view_own_process(const struct trace_stream *stream, char name[WRITER
 void view_own_fields(struct viewer *viewer, const struct layout_event *type, const uint8_t *event);
 /* Is it a field without information? */
 bool view_own_is_silent(const struct layout_place *place);
+/* Is it an argument without debug information, which is any register's value? */
+bool view_own_is_unnamed(const struct layout_place *place);
 /* Names of functions for backtraces: reads the modules of the trace anew if it is another one. */
 void view_own_modules(struct viewer *viewer, const struct trace_layout *layout);
 

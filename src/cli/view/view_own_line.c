@@ -106,12 +106,21 @@ bool view_own_is_silent(const struct layout_place *place)
 	       (place->field->role == LAYOUT_UNREADABLE && !*place->bytes);
 }
 
+bool view_own_is_unnamed(const struct layout_place *place)
+{
+	const char *name = place->field->name;
+
+	return place->field->kind == LAYOUT_HEX && !strncmp(name, "arg", 3) && name[3] >= '0' &&
+	       name[3] <= '9' && !name[4];
+}
+
 static void print_members(struct viewer *viewer, struct layout_walk walk)
 {
 	struct layout_place place;
 
 	while (layout_walk_next(&walk, &place)) {
-		if (view_own_is_silent(&place))
+		if (view_own_is_silent(&place) ||
+		    (viewer->named_only && view_own_is_unnamed(&place)))
 			continue;
 		event_line_key(&viewer->line, place.field->name);
 		view_own_value(viewer, &place, walk.event);

@@ -131,15 +131,6 @@ static void add_name(struct view_tree *tree, const struct layout_event *type)
 	text_own(&tree->viewer->line.text, tree->viewer->line.colours.off);
 }
 
-/* Without debug information an argument is any register's value. */
-static bool is_unnamed(const struct layout_place *place)
-{
-	const char *name = place->field->name;
-
-	return place->field->kind == LAYOUT_HEX && !strncmp(name, "arg", 3) &&
-	       name[3] >= '0' && name[3] <= '9' && !name[4];
-}
-
 static void add_arguments(struct view_tree *tree, const struct layout_event *type,
 			  const uint8_t *event)
 {
@@ -150,7 +141,7 @@ static void add_arguments(struct view_tree *tree, const struct layout_event *typ
 
 	while (layout_walk_next(&walk, &place)) {
 		if (view_own_is_silent(&place) || place.field->role == LAYOUT_BACKTRACE ||
-		    (is_unnamed(&place) && !tree->all_arguments))
+		    (view_own_is_unnamed(&place) && !tree->all_arguments))
 			continue;
 		text_add(text, any ? ", " : "");
 		text_own(text, tree->viewer->line.colours.key);

@@ -30,7 +30,7 @@ function drawNotes() {
 			'map and call paths are of the whole calls only, and the total of a recursive function may be too large.');
 	const missing = [[unwound, 'ended without an exit (exceptions, jumps)'], [inside, 'had not ended']].filter(([n]) => n);
 	if (missing.length)
-		notes.push(missing.map(([n, why]) => `${count(n)} calls ${why}`).join(', ') + ': drawn as outlines, in no number.');
+		notes.push(missing.map(([n, why]) => `${count(n)} ${n === 1 ? 'call' : 'calls'} ${why}`).join(', ') + ': drawn as outlines, in no number.');
 	if (partial)
 		notes.push(`The entries of ${count(partial)} calls are not in the trace: they have no self time and no path.`);
 	$('notes').replaceChildren(...notes.map(note => element('li', {}, note)));
