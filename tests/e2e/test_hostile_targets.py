@@ -33,7 +33,7 @@ def trace(dyntrace, pid, *words):
     output = dyntrace.new_output()
     result = subprocess.run([dyntrace.path, "trace", "-p", str(pid), "--function", "foo", "--for", "0.05", "-o", output, *words],
                             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
-    assert "\x1b" not in result.stderr and "foo " in result.stderr, result.stderr
+    assert "\x1b" not in result.stderr and "  foo\n" in result.stderr, result.stderr
     return result
 
 

@@ -234,7 +234,7 @@ def test_again_in_a_session_that_goes_on(lttng, processes, build, scratch, targe
     for count in (1, 2, 3):
         tracer = Tracer(processes, build, scratch, target.pid, *words, "--function", "foo")
         target.do(count)
-        assert re.search(rf"^\w+ +{2 * count + 1} ", tracer.end(), re.MULTILINE)
+        assert re.search(rf"^ *{2 * count + 1}  \w+$", tracer.end(), re.MULTILINE)
     name = "dyntrace:call_entry" if words else "dyntrace_lttng:function_entry"
     assert names(lttng.stop()) == {name: 3 + 5 + 7}
 
