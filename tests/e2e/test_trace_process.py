@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from harness import Program, Snapshot, Trace, counts, status, threads, until
+from harness import Program, Snapshot, Trace, counts, status, summary_rows, threads, until
 
 
 def test_redis_counts_the_same(dyntrace, redis):
@@ -134,8 +134,8 @@ def test_loss_is_counted_exactly(dyntrace, program):
     tracing = dyntrace.start_trace(spin.pid, "--function", "foo", "--buffer-size", "4M")
     spin.finish()
     _, errors = tracing.process.communicate(timeout=50)
-    rows = {words[0]: words[1:] for words in map(str.split, errors.splitlines()) if words}
-    hits, lost = map(int, rows["foo"])
+    row = summary_rows(errors)["foo"]
+    hits, lost = int(row["hits"]), int(row["lost"])
     assert hits + lost == 4_000_000
     judge = subprocess.run(["babeltrace2", tracing.output, "-c", "sink.utils.counter", "-p", "step=+0"],
                            capture_output=True, text=True)
