@@ -105,6 +105,15 @@ const char (*event_type_labels(struct event_type *type))[EVENT_NAME_MAX]
 	return (const char(*)[EVENT_NAME_MAX])type->labels;
 }
 
+const char *event_field_label(const struct event_field *field, int64_t value)
+{
+	for (size_t i = 0; i < field->label_count; i++) {
+		if (field->labels[i].value == value)
+			return field->labels[i].name;
+	}
+	return NULL;
+}
+
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 size_t event_field_end(const struct event_field *field)

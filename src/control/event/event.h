@@ -74,6 +74,8 @@ void event_field_name(const struct event_field *fields, size_t index,
 const char (*event_type_labels(struct event_type *type))[EVENT_NAME_MAX];
 /* Offset after a field's last byte, in an event of fixed size. */
 size_t event_field_end(const struct event_field *field);
+/* The name of a FIELD_ENUM's value; NULL: it has none. */
+const char *event_field_label(const struct event_field *field, int64_t value);
 /* Bytes of header and fields of an event of variable size; 0: more than `size`, or they contradict
  * the type. The bytes are hostile. */
 size_t event_measure(const struct event_type *type, const void *event, size_t size);

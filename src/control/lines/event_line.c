@@ -263,6 +263,17 @@ void event_line_real(struct event_line *line, double value, bool is_single)
 	text_own(&line->text, text);
 }
 
+void event_line_float(struct event_line *line, uint64_t bits, size_t size)
+{
+	double value;
+	float single;
+
+	memcpy(&value, &bits, sizeof(value));
+	memcpy(&single, &bits, sizeof(single));
+	event_line_real(line, size == sizeof(single) ? (double)single : value,
+			size == sizeof(single));
+}
+
 void event_line_string(struct event_line *line, const char *bytes, size_t length)
 {
 	(line->json ? quote_json : quote_c)(&line->text, bytes, length);

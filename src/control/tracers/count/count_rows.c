@@ -48,26 +48,6 @@ static int64_t sign_extend(uint64_t value, size_t size)
 	return (int64_t)(value << shift) >> shift;
 }
 
-static const char *find_label(const struct event_field *field, int64_t number)
-{
-	for (size_t i = 0; i < field->label_count; i++) {
-		if (field->labels[i].value == number)
-			return field->labels[i].name;
-	}
-	return NULL;
-}
-
-static void print_float(struct event_line *line, uint64_t bits, size_t size)
-{
-	double value;
-	float single;
-
-	memcpy(&value, &bits, sizeof(value));
-	memcpy(&single, &bits, sizeof(single));
-	event_line_real(line, size == sizeof(single) ? (double)single : value,
-			size == sizeof(single));
-}
-
 static void print_address(struct reading *reading, struct strbuf *text, uint64_t address,
 			  bool is_return)
 {
@@ -99,12 +79,12 @@ static void print_number(struct reading *reading, const struct event_field *fiel
 	bool is_signed = field->type == FIELD_INT ||
 			 (field->type == FIELD_ENUM && field->is_signed);
 	int64_t number = is_signed ? sign_extend(value, field->size) : (int64_t)value;
-	const char *label = field->type == FIELD_ENUM ? find_label(field, number) : NULL;
+	const char *label = field->type == FIELD_ENUM ? event_field_label(field, number) : NULL;
 
 	if (label)
 		strbuf_printf(&line->text, "%s", label);
 	else if (field->type == FIELD_FLOAT)
-		print_float(line, value, field->size);
+		event_line_float(line, value, field->size);
 	else if (field->type == FIELD_HEX && !strcmp(field->name, "caller"))
 		print_caller(reading, &line->text, value);
 	else if (is_signed)

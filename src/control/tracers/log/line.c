@@ -44,30 +44,10 @@ static void align(struct cursor *cursor, const struct event_field *field)
 		cursor->at = (cursor->at + size - 1) / size * size;
 }
 
-static void add_float(struct event_line *line, uint64_t bits, size_t size)
-{
-	double value;
-	float single;
-
-	memcpy(&value, &bits, sizeof(value));
-	memcpy(&single, &bits, sizeof(single));
-	event_line_real(line, size == sizeof(single) ? (double)single : value,
-			size == sizeof(single));
-}
-
-static const char *find_label(const struct event_field *field, int64_t number)
-{
-	for (size_t i = 0; i < field->label_count; i++) {
-		if (field->labels[i].value == number)
-			return field->labels[i].name;
-	}
-	return NULL;
-}
-
 static void add_enum(struct event_line *line, const struct event_field *field, uint64_t value)
 {
 	int64_t number = field->is_signed ? sign_extend(value, field->size) : (int64_t)value;
-	const char *label = find_label(field, number);
+	const char *label = event_field_label(field, number);
 
 	if (label && !event_line_label(line, label))
 		return;
@@ -90,7 +70,7 @@ static void add_number(struct event_line *line, const struct event_field *field,
 		event_line_signed(line, sign_extend(value, field->size), 10, field->size * 8u);
 		break;
 	case FIELD_FLOAT:
-		add_float(line, value, field->size);
+		event_line_float(line, value, field->size);
 		break;
 	case FIELD_ENUM:
 		add_enum(line, field, value);

@@ -148,18 +148,24 @@ static void emit_keep_times(struct emitter *e, const struct tramp_keys *keys)
 	emit_store(e, mem_at(RCX, (int32_t)DT_TIMES_AT(covered_before)), RBX);
 }
 
-void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
-		    struct exit_labels *l)
+/* Keeps what the exit needs in the stub's slot, rcx. */
+static void emit_fill(struct emitter *e, const struct tramp_event *event)
 {
-	emit_find_hint(e, env, event->id);
-	emit_claim(e, env, event->id, l);
-	emit_bind(e, &l->taken);
 	emit_load(e, RAX, mem_at(RSP, ENTRY_CLOCK));
 	emit_store(e, mem_at(RCX, STUB(start)), RAX);
 	if (event->at_exit && event->at_exit->kept_count)
 		emit_keep(e, event->at_exit);
 	if (is_timed(event))
 		emit_keep_times(e, &event->count.keys);
+}
+
+void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
+		    struct exit_labels *l)
+{
+	emit_find_hint(e, env, event->id);
+	emit_claim(e, env, event->id, l);
+	emit_bind(e, &l->taken);
+	emit_fill(e, event);
 	record_emit_restore(e, false);
 	exit_emit_restore(e);
 	emit_lea(e, RSP, mem_at(RSP, 8));
@@ -174,12 +180,7 @@ static void emit_late(struct emitter *e, const struct tramp_event *event, struct
 		      struct label *out)
 {
 	emit_bind(e, late);
-	emit_load(e, RAX, mem_at(RSP, ENTRY_CLOCK));
-	emit_store(e, mem_at(RCX, STUB(start)), RAX);
-	if (event->at_exit && event->at_exit->kept_count)
-		emit_keep(e, event->at_exit);
-	if (is_timed(event))
-		emit_keep_times(e, &event->count.keys);
+	emit_fill(e, event);
 	emit_load(e, RAX, mem_at(RCX, STUB(sp)));
 	emit_xor_imm(e, RAX, (int32_t)DT_RETURN_BUSY);
 	emit_store(e, mem_at(RCX, STUB(sp)), RAX);
