@@ -164,6 +164,35 @@ static void test_foreign_terminal(void **state)
 	close(master);
 }
 
+/* Whatever the lengths of lines are: a terminal that is full just behind a line's text has no room
+ * for the line's end, which takes two bytes. A write that blocks ends the test by SIGALRM. */
+static void test_terminal_never_blocks(void **state)
+{
+	char line[300];
+
+	(void)state;
+	for (size_t length = 1; length < sizeof(line); length++) {
+		int master, slave;
+		ssize_t written = 1;
+
+		memset(line, 'x', length - 1);
+		line[length - 1] = '\n';
+		assert_int_equal(openpty(&master, &slave, NULL, NULL, NULL), 0);
+		struct output output = { slave, OUTPUT_TERMINAL, { -1, -1 } };
+		alarm(20);
+		for (int again = 0; again < 3; again++) { /* the kernel moves bytes on meanwhile */
+			for (size_t at = 0; written > 0; at = (at + (size_t)written) % length)
+				written = output_write(&output, line + at, length - at);
+			assert_int_equal(written, -EAGAIN);
+			written = 1;
+			usleep(100);
+		}
+		alarm(0);
+		output_close(&output);
+		close(master);
+	}
+}
+
 static void test_no_reader(void **state)
 {
 	int fds[2];
@@ -237,6 +266,7 @@ int main(void)
 		cmocka_unit_test(test_memory),	 cmocka_unit_test(test_pipe),
 		cmocka_unit_test(test_relay),	 cmocka_unit_test(test_socket),
 		cmocka_unit_test(test_terminal), cmocka_unit_test(test_foreign_terminal),
+		cmocka_unit_test(test_terminal_never_blocks),
 		cmocka_unit_test(test_no_reader),
 	};
 

@@ -13,8 +13,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* A terminal with room takes this much, with a carriage return per newline: its buffers have 256
- * bytes. */
+/* A terminal with room takes this much plain text: its buffers have 256 bytes. */
 #define TERMINAL_PIECE 128
 
 /* Other opens of these two lead elsewhere: to another terminal. */
@@ -96,14 +95,24 @@ static ssize_t write_pipe(struct output *output, const char *bytes, size_t lengt
 	return write_relay(output, bytes, length);
 }
 
+/* How much a terminal with room takes without blocking: plain text, or one byte that it may write as
+ * several. Text may use the last buffer up, and then the newline behind it would wait for room. */
+static size_t terminal_piece(const char *bytes, size_t length)
+{
+	size_t plain = 0;
+
+	while (plain < length && plain < TERMINAL_PIECE && (unsigned char)bytes[plain] >= ' ')
+		plain++;
+	return plain ? plain : 1;
+}
+
 static ssize_t write_terminal(const struct output *output, const char *bytes, size_t length)
 {
 	struct pollfd ready = { .fd = output->fd, .events = POLLOUT };
 
 	if (poll(&ready, 1, 0) != 1 || !(ready.revents & POLLOUT))
 		return ready.revents & (POLLERR | POLLHUP) ? -EPIPE : -EAGAIN;
-	ssize_t written =
-		write(output->fd, bytes, length < TERMINAL_PIECE ? length : TERMINAL_PIECE);
+	ssize_t written = write(output->fd, bytes, terminal_piece(bytes, length));
 	return written < 0 ? -errno : written;
 }
 
