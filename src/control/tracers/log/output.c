@@ -95,7 +95,7 @@ static ssize_t write_pipe(struct output *output, const char *bytes, size_t lengt
 	return write_relay(output, bytes, length);
 }
 
-/* How much a terminal with room takes without blocking: plain text, or one byte that it may write as
+/* How much a terminal with room takes without blocking: plain text, or one byte that may become
  * several. Text may use the last buffer up, and then the newline behind it would wait for room. */
 static size_t terminal_piece(const char *bytes, size_t length)
 {
