@@ -97,6 +97,15 @@ def test_counts_of_all(dyntrace, spins, exits):
         tracing.before[pid].assert_unchanged()
 
 
+def test_keys_are_of_one_process(dyntrace, spins):
+    """Rows of several tables aren't joined, and none is left out in silence."""
+    name = os.path.basename(os.readlink(f"/proc/{spins[0].pid}/exe"))
+    words = ["trace", "--tracer", "count", "--by", "$tid", "--function", "foo", "--for", "0.01"]
+    assert "one process at a time" in dyntrace.fails(*words, "-p", name, status=125)
+    assert "one process at a time" in dyntrace.fails(*words, "-p", spins[0].pid, "-p", spins[1].pid, status=2)
+    dyntrace(*words, "-p", spins[0].pid)
+
+
 def test_backtraces_of_all(dyntrace, spins):
     """Names by the addresses of each process, which differ."""
     pids = [spin.pid for spin in spins]
