@@ -40,8 +40,8 @@ def test_dispatch_that_begins_while_traced(dyntrace, program, words):
     assert target.finish().split() == [str(6 * CALLS), str(4 * CALLS // 10), "0"]
 
 
-@pytest.mark.parametrize("way", ["prctl", "syscall", "strict"])
-@pytest.mark.parametrize("words", [[], ["-e"], ["-t", "backtrace"]], ids=["plain", "exits", "gathered"])
+@pytest.mark.parametrize("way, words", [("prctl", []), ("prctl", ["-t", "backtrace"]), ("syscall", ["-e"]), ("strict", []), ("strict", ["-e"])],
+                         ids=["prctl-plain", "prctl-gathered", "syscall-exits", "strict-plain", "strict-exits"])
 def test_a_thread_that_gives_up_the_clock(dyntrace, processes, scratch, way, words):
     """Its later hits, and those of threads that it makes, are lost and counted; other threads record."""
     path = os.path.join(scratch, "clockless")
