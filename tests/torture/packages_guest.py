@@ -1,6 +1,7 @@
 """The script of the machine that test_packages.py boots: installs the packages of /debs, traces as a member of the group, upgrades
 beside a running daemon, and purges. It writes what it found to /result/facts, as JSON."""
 import glob
+import itertools
 import json
 import os
 import subprocess
@@ -11,9 +12,9 @@ sys.path.insert(0, "/source/tests/e2e")
 from harness import Processes, Program, Snapshot  # noqa: E402
 
 UID = 1500
-# What dpkg, ldconfig and systemd keep for themselves, and what is no file of the machine's.
-NOT_OURS = ("/var/lib/dpkg/", "/var/log/", "/var/cache/", "/run/", "/proc/", "/sys/", "/dev/", "/tmp/", "/result/", "/source/", "/build/",
-            "/debs/", "/var/lib/systemd/", "/var/tmp/", "/work/", "/root/", "/etc/group-", "/etc/gshadow-")
+# The folders that packages and daemons write to, and in these the files that dpkg, ldconfig and systemd keep for themselves.
+PLACES = ("/bin", "/boot", "/etc", "/home", "/lib", "/lib64", "/media", "/mnt", "/opt", "/sbin", "/srv", "/usr", "/var")
+NOT_OURS = ("/var/lib/dpkg/", "/var/log/", "/var/cache/", "/var/lib/systemd/", "/var/tmp/", "/etc/group-", "/etc/gshadow-")
 
 
 def run(*words):
@@ -26,9 +27,9 @@ def as_member(*words):
 
 
 def files():
-    """All paths of the machine, without the places that others write to."""
+    """All paths in these folders, without the files that others write."""
     found = set()
-    for folder, folders, names in os.walk("/"):
+    for folder, folders, names in itertools.chain.from_iterable(map(os.walk, PLACES)):
         folders[:] = [name for name in folders if not (os.path.join(folder, name) + "/").startswith(NOT_OURS)
                       and not os.path.islink(os.path.join(folder, name))]
         found |= {os.path.join(folder, name) for name in [*names, *folders]}

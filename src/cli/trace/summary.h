@@ -17,7 +17,7 @@ struct summary_options {
 void summary_print(const struct session *session, const struct session_summary *summary,
 		   const char *directory, const struct summary_options *options);
 
-/* The same for tracepoints that are no session's of ours; of the summary, totals and time are
+/* Prints the summary of tracepoints of no session of ours; totals and time of `summary` are
  * used. */
 void summary_print_infos(const struct tracepoint_info *infos, size_t count,
 			 const struct session_summary *summary, const char *directory,

@@ -45,7 +45,7 @@ struct error *trace_begin_check_output(void);
 struct error *trace_begin_open(const struct words *words, struct trace_run *run);
 /* Sets run->output: -o, or ./NAME-DATE.dyntrace; NULL for tracers without a trace. */
 struct error *trace_begin_choose_output(struct trace_run *run);
-/* What an option of trace_args.what records. */
+/* The kind of tracepoint that an option of trace_args.what asks for. */
 enum tracepoint_kind trace_begin_kind(const struct option_value *value);
 /* Creates the session (and the printer) and adds the tracepoints. */
 struct error *trace_begin_create_session(struct trace_run *run);

@@ -41,7 +41,7 @@ extern const struct filter_source view_filter_own; /* events are struct packet_c
 
 /* NULL: out of memory. The text is borrowed. */
 struct view_filter *view_filter_create(const char *text, const struct filter_source *source);
-/* The same for an expression that isn't a condition. */
+/* Creates a filter of an expression that is a value, not a condition. */
 struct view_filter *view_filter_create_value(const char *text, const struct filter_source *source);
 void view_filter_destroy(struct view_filter *filter);
 bool view_filter_wants(struct view_filter *filter, const void *event);

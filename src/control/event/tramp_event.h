@@ -53,7 +53,7 @@ struct tramp_watch {
 };
 #define TRAMP_WATCHES_MAX 6
 
-/* What a count by key sums up. */
+/* The value that a count by key sums up. */
 enum tramp_value {
 	VALUE_NONE, /* only hits are counted */
 	VALUE_DURATION,

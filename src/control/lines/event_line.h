@@ -66,7 +66,7 @@ bool event_line_label(struct event_line *line, const char *label);
 void event_line_label_end(struct event_line *line);
 /* The shortest text that reads back as the same number. */
 void event_line_real(struct event_line *line, double value, bool is_single);
-/* The same for the bits of a float (4 bytes) or a double. */
+/* Appends the number that the bits of a float (4 bytes) or a double are, as event_line_real. */
 void event_line_float(struct event_line *line, uint64_t bits, size_t size);
 void event_line_string(struct event_line *line, const char *bytes, size_t length);
 /* `kind`: '{' for members, each after its key; '[' for elements, each after event_line_element. */

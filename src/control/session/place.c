@@ -198,7 +198,7 @@ static struct error *begin_late(struct session *session, const struct tracepoint
 		if (list->items[i]->leaves.count)
 			exits_late_switch(session, list->items[i], true);
 	}
-	/* What was placed of incomplete ones; while threads are held, the next change does it. */
+	/* Takes placed parts of incomplete ones out; with held threads, the next change does. */
 	return held ? NULL : garbage_take_out(session);
 }
 

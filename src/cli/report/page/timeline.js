@@ -245,7 +245,7 @@ function zoomTimeline(factor, x = widthOf() / 2) {
 
 const moveTimeline = share => show(view.from + (view.to - view.from) * share, view.to + (view.to - view.from) * share);
 
-/* What is at a place of the timeline. */
+/* Finds the call, event or loss below the pointer. */
 function find(event) {
 	const y = event.offsetY + $('lanes').scrollTop, at = timeOf(event.offsetX), slack = (view.to - view.from) / widthOf();
 	const thread = threads.find(one => !one.isHidden && y >= one.y && y < one.y + one.height);

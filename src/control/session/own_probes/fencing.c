@@ -83,7 +83,7 @@ static void tell_missing(const struct session *session, const struct fence *fenc
 		session_tell(session, "%s: its filter %s: %s", session->proc->comm, what, missing);
 }
 
-/* What a target without any call of the agent's can't have, of what the user wants. */
+/* Tells which wishes of the user's a target without any call of the agent's can't have. */
 static void tell_quiet(const struct session *session, const struct fence *fence)
 {
 	const struct session_options *options = &session->options;
