@@ -177,12 +177,22 @@ struct dt_counted {
 	uint16_t row_mask;
 	uint32_t id; /* of its event */
 };
-static inline uint64_t dt_name_hash(const char *name)
+static inline uint64_t dt_bytes_hash(const uint8_t *bytes, size_t size)
 {
 	uint64_t hash = 14695981039346656037ULL;
 
-	for (; *name; name++)
-		hash = (hash ^ (uint8_t)*name) * 1099511628211ULL;
+	for (size_t i = 0; i < size; i++)
+		hash = (hash ^ bytes[i]) * 1099511628211ULL;
+	return hash;
+}
+/* The hash of the bytes of a name; never 0. */
+static inline uint64_t dt_name_hash(const char *name)
+{
+	size_t length = 0;
+
+	while (name[length])
+		length++;
+	uint64_t hash = dt_bytes_hash((const uint8_t *)name, length);
 	return hash ? hash : 1;
 }
 

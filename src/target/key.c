@@ -97,9 +97,7 @@ uint32_t key_of_number(uint64_t table, uint64_t number)
 
 uint32_t key_of_text(uint64_t table, const uint8_t *bytes, uint32_t size)
 {
-	uint64_t hash = 14695981039346656037ULL;
+	uint64_t hash = dt_bytes_hash(bytes, size);
 
-	for (uint32_t i = 0; i < size; i++)
-		hash = (hash ^ bytes[i]) * 1099511628211ULL;
 	return size ? key_find((struct dt_key_table *)table, hash, bytes, size) : DT_KEY_OTHER;
 }

@@ -11,6 +11,7 @@
 #include "control/base/cleanup.h"
 #include "report_by.h"
 #include "report_keys.h"
+#include "shared/layout.h"
 
 #define KEY_MAX 8192
 #define OTHERS_MAX (1u << 18) /* different keys beyond the limit that are counted */
@@ -328,10 +329,8 @@ static enum moment moment_of(struct report_by *by, const struct by_call *call)
 
 static uint64_t hash_of(const struct key *key)
 {
-	uint64_t hash = 14695981039346656037ULL;
+	uint64_t hash = dt_bytes_hash(key->bytes, key->size);
 
-	for (size_t i = 0; i < key->size; i++)
-		hash = (hash ^ key->bytes[i]) * 1099511628211ULL;
 	hash ^= hash >> 32;
 	return hash ? hash : 1;
 }
