@@ -13,7 +13,8 @@
 
 #define SLOW_NEEDED 1 /* slow_find: call slow_path */
 #define SLOW_AGAIN 2 /* no room: slow_wait, then start again */
-#define SLOW_STACK_TRIES 1000 /* yields for a stack before the hit counts as lost */
+#define SLOW_STACK_TRIES 5000 /* pauses for a stack before the hit counts as lost: a second */
+#define SLOW_STACK_PAUSE_NS 100000
 
 #define FRONT_SLOW_SIZE 64 /* of dt_slow's code, up to where it has touched its stack */
 

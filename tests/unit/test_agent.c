@@ -940,6 +940,28 @@ static void test_no_stack(void **unused)
 	rig_down();
 }
 
+static void *release_stacks(void *unused)
+{
+	usleep(100000);
+	__atomic_store_n(&rig_state->stacks_busy, 0, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+/* All stacks are held by threads that wait for the kernel: the hit waits for them. */
+static void test_stacks_come_back(void **unused)
+{
+	pthread_t releaser;
+
+	rig_up(1, 1, 0);
+	rig_state->stacks_busy = ~0ULL;
+	assert_int_equal(pthread_create(&releaser, NULL, release_stacks, NULL), 0);
+	assert_int_equal(rig_hit(RIG_BARE, 0), 1);
+	assert_int_equal(pthread_join(releaser, NULL), 0);
+	assert_int_equal(rig_pool->lost_homeless, 0);
+	assert_int_equal(rig_state->stacks_busy, 0);
+	rig_down();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -966,6 +988,7 @@ int main(void)
 		cmocka_unit_test(test_registers_kept),
 		cmocka_unit_test(test_little_stack),
 		cmocka_unit_test(test_no_stack),
+		cmocka_unit_test(test_stacks_come_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,8 @@
 	.balign 8
 every_signal:
 	.quad -1
+stack_pause:
+	.quad 0, SLOW_STACK_PAUSE_NS
 
 /* Turn the target's alignment check off (H2): compiled code is not made for it. */
 	.macro	clear_alignment_check
@@ -92,12 +94,26 @@ every_signal:
 	lock btrq %rsi, STATE_STACKS_BUSY(%r8)
 	.endm
 
-/* Yield and jump to \again, at most r9d times; then to \give_up. */
+/*
+ * Sleep a moment and jump to \again, at most r9d times; then to \give_up. Holders of stacks may wait
+ * for the kernel (page faults while other threads map their stacks), and a thread of real-time
+ * priority that only yielded would keep the others from running. Changes rax, rcx, rdx, rsi, rdi, r8,
+ * r10 and r11.
+ */
 	.macro	wait_for_stack again, give_up
 	decl	%r9d
 	jz	\give_up
-	movl	$SYS_SCHED_YIELD, %eax
+	pushq	%r9
+	movl	$SYS_FUTEX, %eax
+	movq	CONTROL_STATE(%rbx), %rdi
+	addq	$STATE_STACKS_BUSY, %rdi
+	xorl	%esi, %esi			/* FUTEX_WAIT, as long as all of the first 32 are busy */
+	movl	$-1, %edx
+	leaq	stack_pause(%rip), %r10
+	xorl	%r8d, %r8d			/* filters were asked about these arguments */
+	xorl	%r9d, %r9d
 	syscall
+	popq	%r9
 	jmp	\again
 	.endm
 

@@ -91,9 +91,9 @@ dt_slow:
 	.cfi_adjust_cfa_offset 8
 	block_signals .Lnot_blocked
 	movq	%rsp, %rbp
-	movq	CONTROL_STATE(%rbx), %r8
 	movl	$SLOW_STACK_TRIES, %r9d
 .Lclaim:
+	movq	CONTROL_STATE(%rbx), %r8
 	claim_stack .Lclaim, .Lall_busy
 	movq	%rbx, %rdi
 	movq	8 + FRAME_ID(%rbp), %rsi
