@@ -95,10 +95,10 @@ stack_pause:
 	.endm
 
 /*
- * Sleep a moment and jump to \again, at most r9d times; then to \give_up. Holders of stacks may wait
- * for the kernel (page faults while other threads map their stacks), and a thread of real-time
- * priority that only yielded would keep the others from running. Changes rax, rcx, rdx, rsi, rdi, r8,
- * r10 and r11.
+ * Sleep a moment and jump to \again, at most r9d times; then to \give_up. Holders of stacks may
+ * wait for the kernel (page faults while other threads map their stacks), and a thread of
+ * real-time priority that only yielded would keep the others from running. Changes rax, rcx, rdx,
+ * rsi, rdi, r8, r10 and r11.
  */
 	.macro	wait_for_stack again, give_up
 	decl	%r9d
@@ -107,7 +107,7 @@ stack_pause:
 	movl	$SYS_FUTEX, %eax
 	movq	CONTROL_STATE(%rbx), %rdi
 	addq	$STATE_STACKS_BUSY, %rdi
-	xorl	%esi, %esi			/* FUTEX_WAIT, as long as all of the first 32 are busy */
+	xorl	%esi, %esi			/* FUTEX_WAIT while the first 32 are busy */
 	movl	$-1, %edx
 	leaq	stack_pause(%rip), %r10
 	xorl	%r8d, %r8d			/* filters were asked about these arguments */
