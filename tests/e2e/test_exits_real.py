@@ -41,18 +41,6 @@ endforeach()
 message(STATUS "all ${all}")
 """
 
-GDB = """
-python
-try:
-    gdb.parse_and_eval("nosuch")
-except gdb.error as error:
-    print("caught", error)
-end
-p 1+2*3
-p $_siginfo
-"""
-
-
 def functions_with_exits(output):
     """Functions with exits in the trace's metadata: the summary may have no room for all."""
     with open(os.path.join(output, "metadata"), errors="replace") as file:
@@ -111,13 +99,6 @@ def test_cmake(dyntrace, scratch):
     with open(os.path.join(source, "CMakeLists.txt"), "w") as file:
         file.write(CMAKE)
     compare(dyntrace, ["cmake", "-S", "source", "-B", "build", "--fresh"], "*", "*@libstdc++.so.6", cwd=scratch)
-
-
-def test_gdb(dyntrace, scratch):
-    script = os.path.join(scratch, "script.gdb")
-    with open(script, "w") as file:
-        file.write(GDB)
-    compare(dyntrace, ["gdb", "-nx", "-batch", "-x", script], "*")
 
 
 def check_nesting(trace, functions):

@@ -60,7 +60,7 @@ def test_cpp(dyntrace, scratch, compare):
 
 def test_losses(dyntrace, program_path, compare):
     """Threads that write faster than the reader reads, and many lanes."""
-    trace = record(dyntrace, "-e", *CALLS, "--buffer-size", "1M", "--", program_path("calls"), 30000, 4)
+    trace = record(dyntrace, "-e", *CALLS, "--buffer-size", "1M", "--", program_path("calls"), 10000, 4)
     status, printed, _ = compare(trace)
     assert status == 0 and b"[lost " in printed
 

@@ -292,18 +292,18 @@ static void change_randomly(enum what what, double seconds_wanted)
  * of removed sites are redirected (P8), while threads run through all of them. */
 static void test_random(void **state)
 {
-	change_randomly(INSTRUCTIONS, 6);
+	change_randomly(INSTRUCTIONS, 2);
 }
 
 /* With calls inside all the time, whose exits are recorded. */
 static void test_random_exits(void **state)
 {
-	change_randomly(EXITS, 3);
+	change_randomly(EXITS, 2);
 }
 
 static void test_random_mixed(void **state)
 {
-	change_randomly(MIXED, 4);
+	change_randomly(MIXED, 2);
 }
 
 /* Out all of them, and back one by one among those that are there already: upwards, downwards,
@@ -376,7 +376,7 @@ static void check_sizes(const struct fixture *f, const struct sizes *before)
 static void cycle(enum what what)
 {
 	const char *wanted = getenv("CHANGE_CYCLES");
-	long cycles = wanted ? atol(wanted) : 1500;
+	long cycles = wanted ? atol(wanted) : 1000;
 	struct fixture f = { .counts_nothing = true };
 	struct sizes before = { 0 };
 
