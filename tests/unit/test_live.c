@@ -388,7 +388,7 @@ static long resident_kib(pid_t pid)
 static void test_cycles_do_not_grow(void **state)
 {
 	const char *wanted = getenv("LIVE_CYCLES");
-	long cycles = wanted ? atol(wanted) : SANITIZED ? 300 : 1200, settled = cycles / 2;
+	long cycles = wanted ? atol(wanted) : 1200, settled = cycles / 2;
 	long here = 0, there = 0;
 	struct fixture f = { 0 };
 	uint64_t code = 0;
@@ -442,7 +442,7 @@ static uint32_t stubs_used(const struct fixture *f)
 static void test_cycles_with_exits_do_not_grow(void **state)
 {
 	const char *wanted = getenv("LIVE_CYCLES");
-	long cycles = wanted ? atol(wanted) : SANITIZED ? 300 : 1200, settled = cycles / 2;
+	long cycles = wanted ? atol(wanted) : 1200, settled = cycles / 2;
 	struct fixture f = { 0 };
 	uint32_t stubs = 0;
 	size_t types = 0;
