@@ -59,9 +59,9 @@ class Lttng:
         self.daemon.wait(30)
 
     def inside(self, *words):
-        """Makes a command run in the daemon's namespaces."""
-        space = f"/proc/{self.space.pid}/ns"
-        return ["nsenter", f"--mount={space}/mnt", f"--net={space}/net", *map(str, words)]
+        """Makes a command run in the daemon's namespaces, and with its root: tests may run in a chroot."""
+        space = f"/proc/{self.space.pid}"
+        return ["nsenter", f"--mount={space}/ns/mnt", f"--net={space}/ns/net", f"--root={space}/root", *map(str, words)]
 
     def run(self, *words, check=True):
         return subprocess.run(self.inside(*words), check=check, env=self.env, text=True, stdin=subprocess.DEVNULL,

@@ -41,7 +41,7 @@ def text_of(pid):
 
 def has_agent(pid):
     with open(f"/proc/{pid}/maps") as file:
-        return "dyntrace" in file.read()
+        return "memfd:dyntrace" in file.read()
 
 
 @pytest.mark.parametrize("words, names", [

@@ -120,7 +120,7 @@ def test_memory_that_grew_together(dyntrace, program, what, hits, killed):
         dyntrace("detach", target.pid)
     else:
         assert len(tracing.stop().events) == hits
-    assert not [line for line in maps(target.pid) if "dyntrace" in line]
+    assert not [line for line in maps(target.pid) if "memfd:dyntrace" in line]
     assert target.finish() == "faults ok\nplain ok\ngaps ok\nmeets ok\nfaults ok\nhandler ok\n"
 
 

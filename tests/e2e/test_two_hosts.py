@@ -28,8 +28,9 @@ class Host(Lttng):
                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def inside(self, *words):
-        space = f"/proc/{self.daemon.pid}/ns"
-        return ["nsenter", f"--mount={space}/mnt", f"--uts={space}/uts", f"--net={space}/net", *map(str, words)]
+        space = f"/proc/{self.daemon.pid}"
+        return ["nsenter", f"--mount={space}/ns/mnt", f"--uts={space}/ns/uts", f"--net={space}/ns/net", f"--root={space}/root",
+                *map(str, words)]
 
     def is_up(self):
         """In its own namespaces, with its own name."""

@@ -137,7 +137,7 @@ class Visitor:
         visit.stderr.close()
 
     def is_placed(self):
-        return any("dyntrace" in line for line in maps(self.process.pid))
+        return any("memfd:dyntrace" in line for line in maps(self.process.pid))
 
     def clean(self):
         """Removes what a kill left; the target is as it was."""
@@ -146,7 +146,7 @@ class Visitor:
         assert result.returncode == 0 or "not traced" in result.stderr or self.stays, result.stderr
         pid = self.process.pid
         now = files_mapped(pid)
-        assert self.stays or not [line for line in maps(pid) if "dyntrace" in line]
+        assert self.stays or not [line for line in maps(pid) if "memfd:dyntrace" in line]
         assert [line for line in self.maps if line not in now] == []
         code = text(pid)
         assert [hex(start) for start, before in self.text.items() if code.get(start) != before] == []
