@@ -259,6 +259,10 @@ struct dyntrace_error *dyntrace_disable(struct dyntrace *dyntrace, const char *t
 /* Also records this context from now on; type as in dyntrace_probe's contexts. */
 struct dyntrace_error *dyntrace_add_context(struct dyntrace *dyntrace, const char *target,
 					    const char *name, const char *type, unsigned int flags);
+/* Since version 2. Records the context no more; type as it was given. */
+struct dyntrace_error *dyntrace_remove_context(struct dyntrace *dyntrace, const char *target,
+					       const char *name, const char *type,
+					       unsigned int flags);
 /* With current counts: dyntrace_list_tracepoint. */
 struct dyntrace_error *dyntrace_list_tracepoints(struct dyntrace *dyntrace, const char *target,
 						 unsigned int flags,

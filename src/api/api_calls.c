@@ -244,6 +244,16 @@ struct dyntrace_error *dyntrace_add_context(struct dyntrace *dyntrace, const cha
 	return error ? api_error(error) : change(dyntrace, WIRE_CONTEXT, target, name, type, flags);
 }
 
+struct dyntrace_error *dyntrace_remove_context(struct dyntrace *dyntrace, const char *target,
+					       const char *name, const char *type,
+					       unsigned int flags)
+{
+	struct error *error = api_need(type, "context's type");
+
+	return error ? api_error(error) :
+		       change(dyntrace, WIRE_NO_CONTEXT, target, name, type, flags);
+}
+
 struct dyntrace_error *dyntrace_list_tracepoints(struct dyntrace *dyntrace, const char *target,
 						 unsigned int flags,
 						 struct dyntrace_list **ret_list)

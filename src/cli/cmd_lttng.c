@@ -13,7 +13,8 @@ static const struct option_spec options[] = {
 };
 
 static const struct command *const ours[] = { &command_enable_event, &command_disable_event,
-					      &command_add_context, &command_trace, NULL };
+					      &command_add_context, &command_remove_context,
+					      &command_trace, NULL };
 
 static bool names_process(char *const *words)
 {
@@ -51,8 +52,8 @@ static struct error *run(const struct words *words, int *ret_status)
 	if (errno == ENOENT)
 		return error_new(
 			ERROR_NOT_FOUND,
-			"lttng is not installed (only trace, and enable-event, disable-event and "
-			"add-context with --pid work without it)");
+			"lttng is not installed (only trace, and enable-event, disable-event, "
+			"add-context and remove-context with --pid work without it)");
 	return error_errno(errno, "cannot run lttng");
 }
 
@@ -61,8 +62,8 @@ const struct command command_lttng = {
 	.summary = "run lttng, adding the commands that dyntrace provides",
 	.usage = "WORDS...",
 	.details =
-		"dyntrace runs trace, and enable-event, disable-event and add-context with --pid; other\n"
-		"commands go to lttng. alias lttng='dyntrace lttng' makes one command of both.",
+		"dyntrace runs trace, and enable-event, disable-event, add-context and remove-context with\n"
+		"--pid; other commands go to lttng. alias lttng='dyntrace lttng' makes one command of both.",
 	.example =
 		"dyntrace lttng create\n"
 		"dyntrace lttng enable-event hit -u --pid 1234 --probe main+0x10 --tracer lttng\n"

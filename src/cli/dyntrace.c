@@ -41,6 +41,7 @@ static const struct command *const commands[] = {
 	&command_enable_event,
 	&command_disable_event,
 	&command_add_context,
+	&command_remove_context,
 	&command_lttng,
 	&command_view,
 	&command_report,

@@ -41,6 +41,7 @@ struct command {
 
 extern const struct command command_add;
 extern const struct command command_add_context;
+extern const struct command command_remove_context;
 extern const struct command command_attach;
 extern const struct command command_coverage;
 extern const struct command command_detach;

@@ -77,7 +77,8 @@ struct wire_attribute {
 	X(WIRE_UNLOAD, "unload")            \
 	X(WIRE_SETTLE, "settle")            \
 	X(WIRE_SYMBOLS, "list-symbols")     \
-	X(WIRE_MARKERS, "list-markers")
+	X(WIRE_MARKERS, "list-markers")     \
+	X(WIRE_NO_CONTEXT, "remove-context")
 
 enum wire_kind {
 	WIRE_NOTHING,

@@ -89,7 +89,7 @@ def test_installed_daemon_and_command_find_the_agent(installed, new_daemon, spin
 
 # Programs that use them say by the symbol's version that they need such a library.
 SINCE_2 = {"dyntrace_status", "dyntrace_list_symbols", "dyntrace_list_symbol", "dyntrace_list_markers",
-           "dyntrace_list_marker"}
+           "dyntrace_list_marker", "dyntrace_remove_context"}
 
 
 def declared():
@@ -316,12 +316,14 @@ def test_tracepoints_change_while_the_program_runs(new_api, daemon, spin):
     api.start(target, 0)
     api.add_context(target, b"second", b"tid", 0)
     one.round()
+    api.remove_context(target, b"second", b"tid", 0)
+    one.round()
     api.flush(target, 0)
     seen = Trace(daemon.trace_of(one.pid))
-    assert seen.names() == {"first": CALLS, "second_entry": 2 * CALLS} and seen.lost == 0
+    assert seen.names() == {"first": CALLS, "second_entry": 3 * CALLS} and seen.lost == 0
     assert sum(event.fields.get("tid") == one.pid for event in seen.named("second_entry")) == CALLS
     api.remove(target, b"first", 0)
-    assert [(tp.name, tp.hits) for tp in api.tracepoints(target)] == [(b"second", 2 * CALLS)]
+    assert [(tp.name, tp.hits) for tp in api.tracepoints(target)] == [(b"second", 3 * CALLS)]
     api.detach(target, 0)
     assert daemon.json("list-processes") == []
     one.finish()

@@ -173,6 +173,7 @@ def test_commands_for_a_process_without_the_agent(daemon, spin):
     (["rm", "foo:"], "rm: 'foo:' is not TARGET:NAME (a pid or name, a colon, and a tracepoint's name)"),
     (["enable-event", "x", "-u"], "enable-event: no process (give --pid PID)"),
     (["add-context", "-u", "--pid", "1", "-t", "regs"], "add-context: no event (give -e NAME)"),
+    (["remove-context", "-u", "--pid", "1", "-e", "hit"], "remove-context: no context (give -t TYPE)"),
 ])
 def test_wrong_usage(daemon, words, text):
     assert daemon.fails(*words, status=2) == text
@@ -330,6 +331,26 @@ def test_the_lttng_words(daemon, spin):
     trace = daemon.finish(one.pid)
     assert trace.names() == {"hit": 2 * CALLS, "work_entry": 3, "work_exit": 3}
     assert [event.fields.get("tid") for event in trace.named("hit")] == [None] * CALLS + [one.pid] * CALLS
+
+
+def test_contexts_that_are_taken_away(daemon, spin):
+    one = spin()
+    daemon.add(f"{one.pid}:foo", "-n", "hit", "-t", "cpu")
+    daemon.add(f"{one.pid}:foo_many", "-n", "work")
+    words = ["-u", "--pid", one.pid]
+    daemon("add-context", *words, "-e", "hit", "-t", "tid")
+    one.round()
+    daemon("remove-context", *words, "-e", "*", "-t", "cpu")  # of those that have it
+    one.round()
+    daemon("remove-context", *words, "-e", "hit", "-t", "tid")
+    assert daemon.fails("remove-context", *words, "-e", "hit", "-t", "tid", status=2) == \
+        "remove-context: hit: has no context tid (-t as it was given then)"
+    one.round()
+    assert [tp.get("contexts", []) for tp in daemon.json("list-tracepoints", one.pid)] == [[], []]
+    trace = daemon.finish(one.pid)
+    assert trace.names() == {"hit": 3 * CALLS, "work": 3} and trace.lost == 0
+    assert [sorted({"tid", "cpu"} & set(event.fields)) for event in trace.named("hit")] == \
+        [["cpu", "tid"]] * CALLS + [["tid"]] * CALLS + [[]] * CALLS
 
 
 def test_tracepoints_that_share_a_place_with_exits_change_after_calls_were_recorded(daemon, spin):

@@ -228,11 +228,14 @@ def test_a_journal_gives_the_same_tracepoints_whatever_was_dropped(daemon, spin,
     sizes = []
     for _ in range(3):
         for _ in range(60):
-            kind = dice.choice(["WIRE_ADD", "WIRE_ADD", "WIRE_REMOVE", "WIRE_ENABLE", "WIRE_DISABLE", "WIRE_CONTEXT"])
+            kind = dice.choice(["WIRE_ADD", "WIRE_ADD", "WIRE_REMOVE", "WIRE_ENABLE", "WIRE_DISABLE", "WIRE_CONTEXT",
+                                "WIRE_NO_CONTEXT"])
             attributes = {"WIRE_TARGET": str(one.pid), "WIRE_NAME": dice.choice(names if kind == "WIRE_ADD" else patterns)}
             if kind == "WIRE_ADD":
                 attributes["WIRE_LOCATION"] = dice.choice(["foo", "foo*", "main", "foo_many"])
-            if kind == "WIRE_CONTEXT":
+            if kind == "WIRE_ADD" and dice.random() < 0.3:
+                attributes["WIRE_CONTEXT_TYPE"] = "tid"
+            if kind in ("WIRE_CONTEXT", "WIRE_NO_CONTEXT"):
                 attributes["WIRE_CONTEXT_TYPE"] = dice.choice(["tid", "cpu"])
             client.ask(kind, **attributes)  # may fail: a name is taken, nothing matches
         client.close()

@@ -1,6 +1,6 @@
 /*
- * cmd_enable_event.c - dyntrace enable-event, disable-event, add-context: the syntax of LTTng's
- * kernel probe interface.
+ * cmd_enable_event.c - dyntrace enable-event, disable-event, add-context, remove-context: the
+ * syntax of LTTng's kernel probe interface.
  */
 #include <string.h>
 
@@ -47,6 +47,17 @@ static const struct option_spec context_options[] = {
 	{ 'e', "event", "NAME", "the event's name", .string = &args.event },
 	{ 0, "pid", "PID", "the process: a pid or a name", .string = &args.pid },
 	{ 't', "type", "TYPE", "the context to record (repeatable)", .list = &args.contexts },
+	DAEMON_SOCKET_OPTION,
+	{ 0 },
+};
+
+static const struct option_spec remove_context_options[] = {
+	{ 'u', "userspace", NULL, "user space (accepted for LTTng's syntax)",
+	  .flag = &args.user_space },
+	{ 'e', "event", "NAME", "the event's name", .string = &args.event },
+	{ 0, "pid", "PID", "the process: a pid or a name", .string = &args.pid },
+	{ 't', "type", "TYPE", "the context to record no more (repeatable)",
+	  .list = &args.contexts },
 	DAEMON_SOCKET_OPTION,
 	{ 0 },
 };
@@ -121,9 +132,9 @@ static struct error *run_disable(const struct words *words, int *ret_status)
 	return error ? error : switch_event(words->items[0], WIRE_DISABLE);
 }
 
-static struct error *add_context(const char *type)
+static struct error *change_context(enum wire_kind kind, const char *type)
 {
-	struct daemon_request request = { .kind = WIRE_CONTEXT,
+	struct daemon_request request = { .kind = kind,
 					  .target = args.pid,
 					  .texts = { { WIRE_NAME, args.event },
 						     { WIRE_CONTEXT_TYPE, type } } };
@@ -131,20 +142,31 @@ static struct error *add_context(const char *type)
 	return daemon_call_request(&request, NULL, NULL);
 }
 
-static struct error *run_context(const struct words *words, int *ret_status)
+static struct error *change_contexts(const struct words *words, enum wire_kind kind)
 {
 	struct error *error = check_pid();
 
-	(void)ret_status;
 	if (!error && words->count)
 		error = error_new(ERROR_USAGE, "unexpected argument '%s'", words->items[0]);
 	if (!error && !args.event)
 		error = error_new(ERROR_USAGE, "no event (give -e NAME)");
 	if (!error && !args.contexts.count)
-		error = error_new(ERROR_USAGE, "nothing to record (give -t TYPE)");
+		error = error_new(ERROR_USAGE, "no context (give -t TYPE)");
 	for (size_t i = 0; i < args.contexts.count && !error; i++)
-		error = add_context(args.contexts.items[i].text);
+		error = change_context(kind, args.contexts.items[i].text);
 	return error;
+}
+
+static struct error *run_add_context(const struct words *words, int *ret_status)
+{
+	(void)ret_status;
+	return change_contexts(words, WIRE_CONTEXT);
+}
+
+static struct error *run_remove_context(const struct words *words, int *ret_status)
+{
+	(void)ret_status;
+	return change_contexts(words, WIRE_NO_CONTEXT);
 }
 
 const struct command command_enable_event = {
@@ -183,5 +205,15 @@ const struct command command_add_context = {
 		"  tid, pid, cpu, comm",
 	.example = "dyntrace add-context -u -e hit --pid 1234 -t backtrace",
 	.options = context_options,
-	.run = run_context,
+	.run = run_add_context,
+};
+
+const struct command command_remove_context = {
+	.name = "remove-context",
+	.summary = "take a context away from an event",
+	.usage = "-u -e NAME --pid PID -t TYPE",
+	.details = "TYPE as it was given to add-context, add or enable-event. LTTng has no such command.",
+	.example = "dyntrace remove-context -u -e hit --pid 1234 -t backtrace",
+	.options = remove_context_options,
+	.run = run_remove_context,
 };

@@ -120,6 +120,9 @@ struct error *session_switch(struct session *session, const char *pattern, bool 
 /* Adds a context to the tracepoints' events, which keep their names. */
 struct error *session_add_context(struct session *session, const char *pattern, const char *type,
 				  size_t *ret_count);
+/* Takes a context away from those of the tracepoints that have it: one must. */
+struct error *session_remove_context(struct session *session, const char *pattern, const char *type,
+				     size_t *ret_count);
 
 /* Switches recording as a whole on or off. Stops no thread. */
 struct error *session_recording(struct session *session, bool on);

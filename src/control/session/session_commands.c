@@ -320,9 +320,46 @@ struct error *session_recording(struct session *session, bool on)
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
-/* Copies a tracepoint and adds a context: the copy's events have the same name and another type. */
+static bool find_context(const struct tracepoint *tracepoint, const char *type, size_t *ret_index)
+{
+	for (size_t i = 0; i < tracepoint->contexts.count; i++) {
+		if (strcmp(tracepoint->contexts.items[i], type) == 0) {
+			*ret_index = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* `change` is one of these two. */
+static struct error *note_context(struct tracepoint *tracepoint, const char *type)
+{
+	char *copy = strdup(type);
+
+	if (copy && vec_push(&tracepoint->contexts, copy))
+		return NULL;
+	free(copy);
+	return error_new(ERROR_FAILED, "out of memory");
+}
+
+static struct error *forget_context(struct tracepoint *tracepoint, const char *type)
+{
+	size_t at = 0;
+
+	assert(find_context(tracepoint, type, &at));
+	free(tracepoint->contexts.items[at]);
+	for (tracepoint->contexts.count--; at < tracepoint->contexts.count; at++)
+		tracepoint->contexts.items[at] = tracepoint->contexts.items[at + 1];
+	return NULL;
+}
+
+typedef struct error *context_change(struct tracepoint *tracepoint, const char *type);
+
+/* Copies a tracepoint and changes its contexts: the copy's events have the same name and another
+ * type. */
 static struct error *make_twin(struct session *session, struct tracepoint *tracepoint,
-			       const char *type, struct tracepoint **ret_twin)
+			       context_change *change, const char *type,
+			       struct tracepoint **ret_twin)
 {
 	struct tracepoint *twin = NULL;
 	struct error *error =
@@ -330,11 +367,7 @@ static struct error *make_twin(struct session *session, struct tracepoint *trace
 
 	if (error)
 		return error;
-	char *copy = strdup(type);
-	if (!copy || !vec_push(&twin->contexts, copy)) {
-		free(copy);
-		error = error_new(ERROR_FAILED, "out of memory");
-	}
+	error = change(twin, type);
 	if (!error)
 		error = describe_tracepoint(session, twin);
 	if (error) {
@@ -345,32 +378,51 @@ static struct error *make_twin(struct session *session, struct tracepoint *trace
 	return NULL;
 }
 
+static struct error *check_placed(const struct tracepoint *tracepoint)
+{
+	if (!tracepoint->probe.refusal)
+		return NULL;
+	return error_new(ERROR_REFUSED, "%s: not placed: %s", tracepoint->name,
+			 error_text(tracepoint->probe.refusal));
+}
+
+/* Before a context is added to all of the list. */
 static struct error *check_contexts(const struct tracepoint_list *list, const char *type)
 {
-	for (size_t i = 0; i < list->count; i++) {
-		const struct tracepoint *tracepoint = list->items[i];
+	size_t index;
 
-		if (tracepoint->probe.refusal)
-			return error_new(ERROR_REFUSED, "%s: not placed: %s", tracepoint->name,
-					 error_text(tracepoint->probe.refusal));
-		for (size_t j = 0; j < tracepoint->contexts.count; j++) {
-			if (strcmp(tracepoint->contexts.items[j], type) == 0)
-				return error_new(ERROR_USAGE, "%s: has the context %s already",
-						 tracepoint->name, type);
-		}
+	for (size_t i = 0; i < list->count; i++) {
+		struct error *error = check_placed(list->items[i]);
+
+		if (error)
+			return error;
+		if (find_context(list->items[i], type, &index))
+			return error_new(ERROR_USAGE, "%s: has the context %s already",
+					 list->items[i]->name, type);
 	}
 	return NULL;
 }
 
-/* A waiting tracepoint has no events yet: it only gets the context. */
-static struct error *note_context(struct tracepoint *tracepoint, const char *type)
+/* Leaves those tracepoints in the list that have the context: one must. */
+static struct error *keep_those_with(struct tracepoint_list *list, const char *type)
 {
-	char *copy = strdup(type);
+	const char *name = list->count ? list->items[0]->name : "";
+	size_t kept = 0, index;
 
-	if (copy && vec_push(&tracepoint->contexts, copy))
-		return NULL;
-	free(copy);
-	return error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < list->count; i++) {
+		if (!find_context(list->items[i], type, &index))
+			continue;
+		struct error *error = check_placed(list->items[i]);
+
+		if (error)
+			return error;
+		list->items[kept++] = list->items[i];
+	}
+	if (!kept && list->count)
+		return error_new(ERROR_USAGE, "%s: has no context %s (-t as it was given then)",
+				 name, type);
+	list->count = kept;
+	return NULL;
 }
 
 void commands_replace(struct session *session, struct tracepoint *old, struct tracepoint *heir)
@@ -407,15 +459,15 @@ static struct error *exchange(struct session *session, struct tracepoint *old,
 	return error;
 }
 
-static struct error *add_context(struct session *session, struct tracepoint *tracepoint,
-				 const char *type)
+static struct error *change_context(struct session *session, struct tracepoint *tracepoint,
+				    context_change *change, const char *type)
 {
 	struct tracepoint *twin = NULL;
 	struct error *error;
 
-	if (tracepoint->waits)
-		return note_context(tracepoint, type);
-	error = make_twin(session, tracepoint, type, &twin);
+	if (tracepoint->waits) /* it has no events yet */
+		return change(tracepoint, type);
+	error = make_twin(session, tracepoint, change, type, &twin);
 	return error ? error : exchange(session, tracepoint, twin);
 }
 
@@ -430,7 +482,25 @@ struct error *session_add_context(struct session *session, const char *pattern, 
 	if (!error)
 		error = session_flush(session); /* for info_inherit */
 	for (size_t i = 0; i < list.count && !error; i++)
-		error = add_context(session, list.items[i], type);
+		error = change_context(session, list.items[i], note_context, type);
+	if (!error && ret_count)
+		*ret_count = list.count;
+	vec_free(&list);
+	return error;
+}
+
+struct error *session_remove_context(struct session *session, const char *pattern, const char *type,
+				     size_t *ret_count)
+{
+	struct tracepoint_list list = { 0 };
+	struct error *error = find_matching(session, pattern, &list);
+
+	if (!error)
+		error = keep_those_with(&list, type);
+	if (!error)
+		error = session_flush(session); /* for info_inherit */
+	for (size_t i = 0; i < list.count && !error; i++)
+		error = change_context(session, list.items[i], forget_context, type);
 	if (!error && ret_count)
 		*ret_count = list.count;
 	vec_free(&list);

@@ -208,10 +208,12 @@ struct error *worker_tracepoints_switch(struct worker *worker, const struct wire
 				      message->kind == WIRE_ENABLE, &count);
 }
 
-struct error *worker_tracepoints_add_context(struct worker *worker,
-					     const struct wire_message *message,
-					     struct worker_reply *reply)
+struct error *worker_tracepoints_change_context(struct worker *worker,
+						const struct wire_message *message,
+						struct worker_reply *reply)
 {
+	struct error *(*change)(struct session *, const char *, const char *, size_t *) =
+		message->kind == WIRE_CONTEXT ? session_add_context : session_remove_context;
 	struct error *error = need_name(worker, message);
 	const char *type = wire_get_text(message, WIRE_CONTEXT_TYPE);
 	size_t count;
@@ -220,6 +222,5 @@ struct error *worker_tracepoints_add_context(struct worker *worker,
 	if (!error && !type)
 		error = error_new(ERROR_USAGE, "the context's type is missing");
 	return error ? error :
-		       session_add_context(worker->session, wire_get_text(message, WIRE_NAME), type,
-					   &count);
+		       change(worker->session, wire_get_text(message, WIRE_NAME), type, &count);
 }

@@ -13,7 +13,7 @@ struct error *worker_tracepoints_remove(struct worker *worker, const struct wire
 /* WIRE_ENABLE, WIRE_DISABLE */
 struct error *worker_tracepoints_switch(struct worker *worker, const struct wire_message *message,
 					struct worker_reply *reply);
-struct error *worker_tracepoints_add_context(struct worker *worker,
+struct error *worker_tracepoints_change_context(struct worker *worker,
 					     const struct wire_message *message,
 					     struct worker_reply *reply);
 

@@ -11,7 +11,7 @@
 static bool names_tracepoints(enum wire_kind kind)
 {
 	return kind == WIRE_REMOVE || kind == WIRE_ENABLE || kind == WIRE_DISABLE ||
-	       kind == WIRE_CONTEXT;
+	       kind == WIRE_CONTEXT || kind == WIRE_NO_CONTEXT;
 }
 
 static bool changes_all(enum wire_kind kind)

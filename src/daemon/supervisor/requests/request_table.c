@@ -340,6 +340,7 @@ static const struct command table[WIRE_KIND_COUNT] = {
 	[WIRE_ENABLE] = { ask_targets },
 	[WIRE_DISABLE] = { ask_targets },
 	[WIRE_CONTEXT] = { ask_targets },
+	[WIRE_NO_CONTEXT] = { ask_targets },
 	[WIRE_START] = { run_switch },
 	[WIRE_STOP] = { run_switch },
 	[WIRE_FLUSH] = { run_flush },

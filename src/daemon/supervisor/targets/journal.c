@@ -177,8 +177,9 @@ static bool make_bytes(const struct target *target, const struct request *reques
 bool journal_notes(enum wire_kind kind)
 {
 	static const enum wire_kind noted[] = { WIRE_ADD,     WIRE_REMOVE,  WIRE_ENABLE,
-						WIRE_DISABLE, WIRE_CONTEXT, WIRE_START,
-						WIRE_STOP,    WIRE_LOAD,    WIRE_UNLOAD };
+						WIRE_DISABLE, WIRE_CONTEXT, WIRE_NO_CONTEXT,
+						WIRE_START,   WIRE_STOP,    WIRE_LOAD,
+						WIRE_UNLOAD };
 
 	for (size_t i = 0; i < sizeof(noted) / sizeof(noted[0]); i++) {
 		if (noted[i] == kind)

@@ -237,6 +237,11 @@ static bool is_switched_again(const struct journal_entry *old, const struct jour
 	return is_switch(old->kind) && covers(new, old);
 }
 
+static bool changes_contexts(enum wire_kind kind)
+{
+	return kind == WIRE_CONTEXT || kind == WIRE_NO_CONTEXT;
+}
+
 /* A tracepoint gets a context once: those of the older entry have gone since. */
 static bool is_same_context(const struct journal_entry *old, const struct journal_entry *new)
 {
@@ -265,14 +270,14 @@ static bool is_same_removal(const struct journal_entry *old, const struct journa
 /* Does the old entry change a tracepoint that the new one removes? */
 static bool is_of_removed(const struct journal_entry *old, const struct journal_entry *new)
 {
-	return (is_switch(old->kind) || old->kind == WIRE_CONTEXT) && covers(new, old);
+	return (is_switch(old->kind) || changes_contexts(old->kind)) && covers(new, old);
 }
 
 static bool is_of_tracepoints(const struct journal_entry *old, const struct journal_entry *new)
 {
 	(void)new;
 	return old->kind == WIRE_ADD || old->kind == WIRE_REMOVE || is_switch(old->kind) ||
-	       old->kind == WIRE_CONTEXT;
+	       changes_contexts(old->kind);
 }
 
 void journal_entries_forget_tracepoints(struct target *target)
@@ -395,6 +400,19 @@ static bool remove_names(struct target *target, const struct journal_entry *remo
 	return whole;
 }
 
+/* A context that was added, and taken away before tracepoints or their contexts changed otherwise,
+ * leaves nothing. True: so it is. */
+static bool take_context_back(struct target *target, const struct journal_entry *new)
+{
+	struct journal_entries *entries = &target->entries;
+	size_t last = entries->count;
+
+	while (last && (is_switch(entries->items[last - 1].kind) ||
+			!is_of_tracepoints(&entries->items[last - 1], new)))
+		last--;
+	return last && drop(target, last - 1, last, is_same_context, new);
+}
+
 /* Drops what is needless beside the new entry. True: the new one is needless, too. */
 static bool make_way(struct target *target, const struct journal_entry *new)
 {
@@ -410,6 +428,8 @@ static bool make_way(struct target *target, const struct journal_entry *new)
 	case WIRE_CONTEXT:
 		drop(target, 0, SIZE_MAX, is_same_context, new);
 		return false;
+	case WIRE_NO_CONTEXT:
+		return take_context_back(target, new);
 	case WIRE_UNLOAD: {
 		bool loaded = drop(target, 0, SIZE_MAX, is_load_of, new);
 
