@@ -249,5 +249,21 @@ def test_a_journal_gives_the_same_tracepoints_whatever_was_dropped(daemon, spin,
     assert max(sizes) < 100 << 10
 
 
+def test_a_context_is_taken_away_after_a_crash_too(daemon, spin):
+    """(J3) Adding and taking away leave nothing only if no tracepoint came between them."""
+    one = spin()
+    daemon.add(f"{one.pid}:foo", "-n", "a")
+    words = ["-u", "--pid", one.pid, "-e", "*", "-t", "tid"]
+    before = journal_size(daemon, one.pid)
+    daemon("add-context", *words)
+    daemon("remove-context", *words)
+    assert journal_size(daemon, one.pid) < before + 1000
+    daemon("add-context", *words)
+    daemon.add(f"{one.pid}:foo", "-n", "b", "-t", "tid")
+    daemon("remove-context", *words)
+    crash(daemon, one.pid)
+    assert [each.get("contexts", []) for each in daemon.json("list-tracepoints", one.pid)] == [[], []]
+
+
 def described(each):
     return each["name"], each["location"], each["state"], each.get("contexts"), each.get("module"), each.get("address")
