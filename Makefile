@@ -61,6 +61,9 @@ uninstall: $(BUILD)/build.ninja ## remove what `make install` installed
 deb: $(BUILD)/.packages-deb ## build Debian packages into build/deb/
 	@tools/make-deb $(BUILD)/deb
 
+release: ## tag the version of meson.build as a release, if CHANGELOG.md and debian/changelog agree
+	@tools/make-release
+
 clean: ## remove the builds
 	rm -rf $(BUILD) $(ASAN_BUILD) $(FUZZ_BUILD) build-mutants build-warnings
 
@@ -86,4 +89,4 @@ $(FUZZ_BUILD)/build.ninja: | $(BUILD)/.packages-build $(BUILD)/.packages-check
 	@CC=clang $(MESON) setup $(MESON_OPTIONS) -Dfuzzers=true $(FUZZ_BUILD) >/dev/null
 
 .NOTPARALLEL:
-.PHONY: all setup check torture mutants fuzz demo bench install uninstall deb clean help
+.PHONY: all setup check warnings torture mutants fuzz demo bench install uninstall deb release clean help
