@@ -8,6 +8,7 @@ shell. A block ```sh has commands without output.
 
     documents.py --write FILE...    puts the output of now into the documents
 """
+import contextlib
 import json
 import os
 import re
@@ -86,6 +87,8 @@ class Shell:
 
     def run(self, command):
         """Gives (exit status, output)."""
+        if self.process.poll() is not None:
+            return -1, "the shell has ended"
         self.number += 1
         path = os.path.join(self.folder, f"output-{self.number}")
         self.process.stdin.write(f"{{ {command}\n}} </dev/null >>{path} 2>&1 {self.writing}>&-\necho $? >&{self.writing}\n")
@@ -94,13 +97,15 @@ class Shell:
         while not status.endswith(b"\n"):
             if not select.select([self.status_end], [], [], PATIENCE)[0]:
                 os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
                 return -1, f"no end after {PATIENCE} s: {command}"
             status += os.read(self.status_end, 16)
         with open(path, encoding="utf-8", errors="replace") as file:
             return int(status), file.read()
 
     def close(self):
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.process.wait(PATIENCE)
         os.close(self.status_end)
         os.close(self.writing)
