@@ -5,6 +5,7 @@ The list of commands comes from dyntrace itself, so that a new command is tested
 import os
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -176,6 +177,17 @@ def test_man_pages_are_clean_roff(dyntrace, commands):
         if name != "dyntrace":  # printed commands can be copied and run: quotes and dashes are unchanged
             examples = dyntrace("help", name.partition("-")[2]).stdout.split("\nExample:\n")[1]
             assert set(examples.split("\n")) <= {line.replace(" " * 7, "  ", 1) for line in result.stdout.split("\n")}
+
+
+def test_man_pages_explain_terms_columns_files_and_the_environment(dyntrace):
+    page = man_page(dyntrace, "dyntrace")
+    for section in ("WORDS", "COLUMNS", "EXIT STATUS", "ENVIRONMENT", "FILES"):
+        assert f".SH {section}\n" in page
+    pages = unescaped(page + "".join(path.read_text() for path in Path(ROOT, "docs", "man").glob("*.roff")))
+    sources = [path.read_text() for path in Path(ROOT, "src").rglob("*.c")]
+    variables = {name for text in sources for name in re.findall(r'getenv\("(\w+)"\)', text)}
+    usual = {"HOME", "PATH", "TERM", "LISTEN_PID", "DYNTRACE_PAGE_CALLS"}  # the last is for tests
+    assert "DYNTRACE_PAGER" in variables and not [name for name in variables - usual if name not in pages]
 
 
 def test_a_man_page_that_there_is_not(dyntrace):
