@@ -141,6 +141,10 @@ struct tramp_event {
 	struct tramp_field kept[DT_KEPT_DURATION];
 	size_t kept_count;
 	bool filters_duration;
+	/* At the start of a Go function: make its stack check (go_prologue.h) before recording, and
+	 * go on after it, so that a call which begins anew counts once. 0: no check. */
+	uint8_t check_length;
+	int32_t check_frame;
 	bool is_off; /* the switch's first value */
 	uint8_t origin; /* filled in: offset of the instruction in the site */
 	/* Filled in: the word that switches it, relative to the trampoline's start, and its two

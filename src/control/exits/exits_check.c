@@ -140,11 +140,11 @@ static struct error *check_function(struct check *check, const struct probe *pro
 	if (place->symbol && place->symbol->source == SOURCE_PLT)
 		return error_new(ERROR_REFUSED,
 				 "it is an entry of the linkage table (name the function itself)");
+	if (symtab_is_go(rules.symtab))
+		return error_new(ERROR_REFUSED, "it is a Go function, whose stack moves");
 	if (probe->event.keep_red_zone) /* the stack has no room for red zone and stub */
 		return error_new(ERROR_REFUSED,
 				 "the unwind table has no function that starts there");
-	if (symtab_is_go(rules.symtab))
-		return error_new(ERROR_REFUSED, "it is a Go function, whose stack moves");
 	uint64_t address = place->address.v - place->module->bias.v;
 
 	error = exit_check(rules.symtab, rules.frames, address,

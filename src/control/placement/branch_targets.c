@@ -31,6 +31,7 @@
 #include "control/base/interrupt.h"
 #include "control/base/vec.h"
 #include "control/code/prescan.h"
+#include "go_prologue.h"
 
 #define PAGE 4096
 #define LOWEST_FIXED (64u << 10) /* the kernel maps nothing below this address */
@@ -57,7 +58,8 @@ struct branch_targets {
 	VEC(uint64_t) starts; /* of functions, sorted */
 	VEC(uint64_t) reads; /* text that instructions read as data, sorted */
 	VEC(struct sequence) sequences;
-	bool everything; /* every address counts as a target */
+	VEC(uint64_t) checks; /* Go: the branches of stack checks, sorted (go_prologue.h) */
+	bool everything; /* every address counts as a target, but those of `checks` */
 	bool is_fixed; /* linked for one address: numbers may be addresses */
 	bool calls_are_read; /* the runtime looks at its calls: reads_calls() */
 	bool failed; /* out of memory */
@@ -421,6 +423,28 @@ static void mark_uncovered(struct branch_targets *targets)
 	symtab_each_unwind_covered(targets->symtab, SYM_UNCOVERED_MIN, mark_up_to, &rest);
 }
 
+/* Goroutines are parked at any instruction, but not there. */
+static bool note_checks(struct branch_targets *targets)
+{
+	struct go_prologue prologue;
+
+	for (size_t i = 0; i < targets->starts.count; i++) {
+		uint64_t start = targets->starts.items[i];
+
+		if (go_prologue_read(targets->symtab, start, &prologue) && !prologue.frame &&
+		    !vec_push(&targets->checks, start + prologue.branch))
+			return false;
+	}
+	return true;
+}
+
+static bool is_check(const struct branch_targets *targets, uint64_t address)
+{
+	size_t n = sorted_count(targets->checks.count, i, targets->checks.items[i] < address);
+
+	return n < targets->checks.count && targets->checks.items[n] == address;
+}
+
 struct error *branch_targets_scan(const struct symtab *symtab, struct branch_targets **ret_targets)
 {
 	_cleanup_(cleanup_branch_targets) struct branch_targets *targets =
@@ -449,9 +473,12 @@ struct error *branch_targets_scan(const struct symtab *symtab, struct branch_tar
 		qsort(targets->reads.items, targets->reads.count, sizeof(uint64_t), by_value);
 	mark_tables(targets);
 	symtab_each_pointer(symtab, mark_word, targets);
-	mark_uncovered(targets);
+	if (!symtab_is_go(symtab)) /* else every address counts anyway */
+		mark_uncovered(targets);
 	symtab_each_landing_pad(symtab, mark_pointer, targets);
 	targets->everything = symtab_is_go(symtab);
+	if (targets->everything && !note_checks(targets))
+		return error_new(ERROR_FAILED, "out of memory");
 	targets->symtab = NULL; /* the result may outlive it */
 	*ret_targets = take_ptr(&targets);
 	return NULL;
@@ -468,6 +495,7 @@ void branch_targets_free(struct branch_targets *targets)
 	vec_free(&targets->sequences);
 	vec_free(&targets->starts);
 	vec_free(&targets->reads);
+	vec_free(&targets->checks);
 	free(targets);
 }
 
@@ -476,7 +504,8 @@ bool branch_targets_at(const struct branch_targets *targets, uint64_t address)
 	const struct text_bits *range = find_range(targets, address);
 	uint64_t at = range ? address - range->address : 0;
 
-	return !range || targets->everything || (range->bits[at / 8] >> (at % 8) & 1);
+	return !range || (range->bits[at / 8] >> (at % 8) & 1) ||
+	       (targets->everything && !is_check(targets, address));
 }
 
 bool branch_targets_is_read(const struct branch_targets *targets, uint64_t start, uint64_t end)

@@ -218,7 +218,12 @@ static bool is_function_start(struct planner *planner, const struct probe *probe
 	struct module_view *view;
 	_cleanup_error_ struct error *error = function_view(planner, place->module, &view);
 
-	return !error && symtab_fde(view->symtab, address, &start, &end) && start == address;
+	if (error)
+		return false;
+	if (symtab_is_go(view->symtab)) /* which has no such tables */
+		return place->symbol && place->symbol->address == address &&
+		       place->symbol->kind == SYMBOL_FUNCTION;
+	return symtab_fde(view->symtab, address, &start, &end) && start == address;
 }
 
 /* Makes a site for the probe, or grows one. */

@@ -19,6 +19,7 @@
 #include "control/base/now.h"
 #include "control/base/interrupt.h"
 #include "control/codegen/tramp_frame.h"
+#include "control/placement/go_prologue.h"
 #include "control/proc/memory_room.h"
 #include "change.h"
 #include "control/exits/exits.h"
@@ -98,6 +99,26 @@ static struct error *prepare_planner(struct session *session)
 	return error;
 }
 
+/* A call of a Go function that begins anew counts once; a probe on the instruction counts each
+ * time. */
+static void note_check(struct session *session, struct tracepoint *tracepoint)
+{
+	const struct place *place = &tracepoint->probe.place;
+	struct tramp_event *event = &tracepoint->probe.event;
+	struct go_prologue prologue;
+	struct symtab *symtab;
+
+	if (tracepoint->kind == TRACEPOINT_BARE || tracepoint->waits || !place->module)
+		return;
+	_cleanup_error_ struct error *unreadable =
+		module_symtab(session->proc, place->module, &symtab);
+	if (unreadable || !symtab_is_go(symtab) ||
+	    !go_prologue_read(symtab, place->address.v - place->module->bias.v, &prologue))
+		return;
+	event->check_length = prologue.length;
+	event->check_frame = prologue.frame;
+}
+
 static struct error *decide(struct session *session, const struct tracepoint_list *list)
 {
 	struct error *error = session->planner ? NULL : prepare_planner(session);
@@ -114,8 +135,10 @@ static struct error *decide(struct session *session, const struct tracepoint_lis
 	if (!probes)
 		return error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; i < list->count; i++) {
-		if (!list->items[i]->waits && !list->items[i]->probe.site)
-			probes[count++] = &list->items[i]->probe;
+		if (list->items[i]->waits || list->items[i]->probe.site)
+			continue;
+		note_check(session, list->items[i]);
+		probes[count++] = &list->items[i]->probe;
 	}
 	for (size_t i = 0; i < session->own_probes.count; i++) {
 		struct probe *probe = session->own_probes.items[i];

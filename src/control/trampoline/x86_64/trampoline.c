@@ -35,11 +35,12 @@
 #include "control/codegen/watch_code.h"
 
 #define RED_ZONE 128
+#define GO_STACK_GUARD 16 /* g.stackguard0 */
 #define SLOT(field) ((int32_t)offsetof(struct dt_slot, field))
 
 /* Upper bounds, checked by the emitter's own limit. */
 #define INSN_ROOM 64
-#define EVENT_ROOM 320
+#define EVENT_ROOM 384
 #define FIELD_ROOM 40
 #define END_ROOM 32
 
@@ -49,6 +50,7 @@ struct event_labels {
 	struct foreign_labels foreign;
 	struct count_key_labels key;
 	struct slot_labels near;
+	struct label begins; /* the function, anew */
 	size_t program_field;
 };
 
@@ -188,8 +190,35 @@ static void emit_gathered(struct emitter *e, const struct tramp_env *env,
 	emit_stub(e, env, event, l);
 }
 
-static void emit_event(struct emitter *e, const struct tramp_env *env, struct tramp_event *event,
-		       struct event_labels *l)
+/* Has the trampoline to make the function's stack check? With several events at the site each would
+ * make its own, with another result if the scheduler asks meanwhile. */
+static bool checks_stack(const struct tramp *tramp, const struct tramp_event *event)
+{
+	return event->check_length && tramp->event_count == 1 && !event->insn && !event->exit;
+}
+
+/* Jumps to l->begins if the function will call runtime.morestack and begin anew. rax is lost. */
+static void emit_stack_check(struct emitter *e, const struct tramp_event *event,
+			     struct event_labels *l)
+{
+	emit_note(e, "no room on the goroutine's stack? the function begins anew");
+	emit_lea(e, RAX, mem_at(RSP, saved_size(event) - event->check_frame));
+	emit_cmp_mem(e, RAX, mem_at(R14, GO_STACK_GUARD));
+	emit_jcc(e, CC_BE, &l->begins);
+}
+
+/* After the recording: goes on behind the function's own check. */
+static void emit_after_check(struct emitter *e, const struct tramp *tramp,
+			     const struct tramp_event *event, struct event_labels *l)
+{
+	emit_jmp_to(e, taddr_add(tramp->insns[0].pc, event->check_length));
+	emit_bind(e, &l->begins);
+	emit_recording_row(e, event);
+	record_emit_restore(e, event->keep_red_zone);
+}
+
+static void emit_event(struct emitter *e, const struct tramp_env *env, const struct tramp *tramp,
+		       struct tramp_event *event, struct event_labels *l)
 {
 	struct mem word = mem_rip(taddr_of(0));
 
@@ -203,6 +232,8 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 	if (event->exit)
 		exit_emit_save(e);
 	record_emit_save(e, event->keep_red_zone);
+	if (checks_stack(tramp, event))
+		emit_stack_check(e, event, l);
 	if (event->exit)
 		exit_emit_again(e, env, event, &l->exit);
 	if (event->filter)
@@ -224,6 +255,8 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 	record_emit_restore(e, event->keep_red_zone);
 	if (event->exit)
 		exit_emit_restore(e);
+	if (checks_stack(tramp, event))
+		emit_after_check(e, tramp, event, l);
 	event->off = emit_pc(e);
 }
 
@@ -364,7 +397,8 @@ static struct error *emit_body(struct emitter *e, struct tramp *tramp, const str
 			guarded |= tramp->events[next]->guard;
 			tramp->events[next]->origin = origin;
 			if (!tramp->events[next]->guard)
-				emit_event(e, env, tramp->events[next], &labels[next]);
+				emit_event(e, env, tramp, tramp->events[next],
+					   &labels[next]);
 		}
 		if (guarded)
 			emit_guard(e, env, &made);

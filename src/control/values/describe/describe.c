@@ -3,8 +3,10 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "control/base/cleanup.h"
+#include "control/placement/go_prologue.h"
 #include "control/values/expr/expr.h"
 #include "control/codegen/filter_code.h"
 #include "control/session/state/session_state.h"
@@ -12,11 +14,36 @@
 
 #define STRING_MAX_LEAST 16u
 
-struct value_place describe_register(size_t number)
-{
-	static const uint8_t regs[DESCRIBE_REGISTERS] = { RDI, RSI, RDX, RCX, R8, R9 };
+static const uint8_t c_registers[] = { RDI, RSI, RDX, RCX, R8, R9 };
+static const uint8_t go_registers[] = { RAX, RBX, RCX, RDI, RSI, R8, R9, R10, R11 };
 
-	assert(number < DESCRIBE_REGISTERS);
+/* Since 1.17 Go passes arguments in registers, with the goroutine in r14: the stack check of any
+ * function tells. Functions in assembly (NAME.abi0) have theirs on the stack. */
+static bool is_go(const struct describe *d)
+{
+	const struct symbol *symbol = d->tracepoint->probe.place.symbol;
+	struct go_prologue prologue;
+	struct symtab *symtab;
+	_cleanup_error_ struct error *unreadable =
+		module_symtab(d->session->proc, d->module, &symtab);
+	const struct symbol *begin =
+		unreadable || !symtab_is_go(symtab) ? NULL : symtab_find(symtab, "runtime.main");
+	const char *suffix = symbol ? strstr(symbol->name, ".abi0") : NULL;
+
+	return begin && !(suffix && !suffix[5]) &&
+	       go_prologue_read(symtab, begin->address, &prologue);
+}
+
+size_t describe_register_count(const struct describe *d)
+{
+	return is_go(d) ? sizeof(go_registers) : sizeof(c_registers);
+}
+
+struct value_place describe_register(const struct describe *d, size_t number)
+{
+	const uint8_t *regs = is_go(d) ? go_registers : c_registers;
+
+	assert(number < describe_register_count(d));
 	return (struct value_place){
 		.kind = PLACE_PIECES,
 		.count = 1,
@@ -27,9 +54,11 @@ struct value_place describe_register(size_t number)
 /* Adds the arguments of a function without debug information. */
 static void add_registers(struct describe *d)
 {
-	for (size_t i = 0; i < DESCRIBE_REGISTERS; i++) {
-		struct value_place place = describe_register(i);
-		char name[8];
+	size_t count = describe_register_count(d);
+
+	for (size_t i = 0; i < count; i++) {
+		struct value_place place = describe_register(d, i);
+		char name[24];
 
 		snprintf(name, sizeof(name), "arg%zu", i);
 		shape_add_number(&d->shape, name, FIELD_HEX, 8, &place);

@@ -29,9 +29,10 @@ struct describe {
 	struct tramp_event *exit; /* the exit that is being described; NULL: the entry is */
 };
 
-/* describe.c: the place of arg0, arg1...: the integer argument registers of the System V ABI. */
-#define DESCRIBE_REGISTERS 6
-struct value_place describe_register(size_t number);
+/* describe.c: the places of arg0, arg1...: the integer argument registers of the System V ABI, or
+ * of Go's own. */
+size_t describe_register_count(const struct describe *d);
+struct value_place describe_register(const struct describe *d, size_t number);
 
 /* variables.c: the place of a variable: by the ABI for a parameter at its function's first
  * instruction, else by the debug information. False: no variable has that name. */

@@ -199,10 +199,10 @@ static bool find_numbered(struct describe *d, const char *name, struct type *ret
 	if (*end)
 		return false;
 	if (is_plain_entry(d)) {
-		if (wanted >= DESCRIBE_REGISTERS)
+		if (wanted >= describe_register_count(d))
 			return false;
 		*ret_type = (struct type){ .kind = TYPE_INT, .size = 8 };
-		*ret_place = describe_register(wanted);
+		*ret_place = describe_register(d, wanted);
 		return true;
 	}
 	if (!d->has_function)
@@ -346,7 +346,7 @@ void variables_list(void *context, struct strbuf *text)
 	struct value_place place;
 
 	if (is_plain_entry(d))
-		strbuf_printf(text, "arg0 to arg%d", DESCRIBE_REGISTERS - 1);
+		strbuf_printf(text, "arg0 to arg%zu", describe_register_count(d) - 1);
 	if (!d->has_function)
 		return;
 	variables_start(d, &walk);

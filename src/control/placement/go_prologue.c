@@ -1,0 +1,56 @@
+#include "go_prologue.h"
+
+#include <string.h>
+
+/* The longest: lea with 32 bits, cmp, jbe with 32 bits. */
+#define LONGEST 18u
+
+/* lea -frame(%rsp), %r12; its length, or 0: another instruction. */
+static uint8_t read_lea(const uint8_t *bytes, int32_t *ret_frame)
+{
+	static const uint8_t near[] = { 0x4c, 0x8d, 0x64, 0x24 };
+	static const uint8_t far[] = { 0x4c, 0x8d, 0xa4, 0x24 };
+	int32_t distance;
+
+	if (!memcmp(bytes, near, sizeof(near))) {
+		*ret_frame = -(int8_t)bytes[sizeof(near)];
+		return sizeof(near) + 1;
+	}
+	if (memcmp(bytes, far, sizeof(far)) != 0)
+		return 0;
+	memcpy(&distance, bytes + sizeof(far), sizeof(distance));
+	if (distance == INT32_MIN)
+		return 0;
+	*ret_frame = -distance;
+	return sizeof(far) + sizeof(distance);
+}
+
+/* jbe; its length, or 0: another instruction. */
+static uint8_t read_branch(const uint8_t *bytes)
+{
+	if (bytes[0] == 0x76)
+		return 2;
+	return bytes[0] == 0x0f && bytes[1] == 0x86 ? 6 : 0;
+}
+
+bool go_prologue_read(const struct symtab *symtab, uint64_t start, struct go_prologue *ret_prologue)
+{
+	static const uint8_t by_rsp[] = { 0x49, 0x3b, 0x66, 0x10 }, by_r12[] = { 0x4d, 0x3b, 0x66,
+										  0x10 };
+	const struct text_range *text = symtab_text(symtab, start);
+	struct go_prologue prologue = { 0 };
+
+	if (!text || text->address + text->size - start < LONGEST)
+		return false;
+	const uint8_t *bytes = text->bytes + (start - text->address);
+	uint8_t lea = read_lea(bytes, &prologue.frame);
+	if (memcmp(bytes + lea, lea ? by_r12 : by_rsp, sizeof(by_rsp)) != 0)
+		return false;
+	prologue.branch = (uint8_t)(lea + sizeof(by_rsp));
+	uint8_t branch = read_branch(bytes + prologue.branch);
+	if (!branch)
+		return false;
+	prologue.length = (uint8_t)(prologue.branch + branch);
+	*ret_prologue = prologue;
+	return true;
+}

@@ -1,0 +1,27 @@
+/*
+ * go_prologue.h - the first instructions of a Go function, which compare the stack pointer with the
+ * end of the goroutine's stack.
+ *
+ * Where the stack has no room left, or the scheduler wants the goroutine to yield, the function
+ * calls runtime.morestack and begins anew: one call passes its first instruction several times.
+ *
+ * Go's runtime interrupts goroutines at any instruction and lets them go on there later, but not at
+ * the branch of this check (its compiler marks the branch as no safe point: cmd/internal/obj/x86,
+ * stacksplit, since Go 1.14). Pure.
+ */
+#ifndef DYNTRACE_GO_PROLOGUE_H
+#define DYNTRACE_GO_PROLOGUE_H
+
+#include "control/elf/symtab.h"
+
+struct go_prologue {
+	int32_t frame; /* the check compares rsp - frame with the word at r14 + 16 */
+	uint8_t branch; /* offset of the branch after the check */
+	uint8_t length; /* of all of it */
+};
+
+/* Reads the function that starts at that address of the file. False: it has no such check. */
+bool go_prologue_read(const struct symtab *symtab, uint64_t start,
+		      struct go_prologue *ret_prologue);
+
+#endif
