@@ -40,6 +40,22 @@ def test_counts(dyntrace, goroutines, more):
         assert re.search(rf"^ *{calls} .* main\.{name}$", result.stderr, re.M), (name, calls)
 
 
+@pytest.mark.parametrize("words", [["runtime.morestack.abi0"], ["runtime.throw", "-t", "backtrace"]], ids=["morestack", "gathered"])
+def test_room(dyntrace, goroutines, words):
+    """Functions of the runtime without a check of their stack are left alone where a hit takes more than there may be."""
+    error = dyntrace.fails("trace", "--function", *words, "--", goroutines["full"], status=125)
+    assert f"{words[0]}': Go's runtime calls it where a stack may have no room left" in error
+
+
+@pytest.mark.parametrize("other", ["--function", "--probe"])
+def test_several_tracepoints(dyntrace, goroutines, other):
+    """All tracepoints of a function share one check. One on the instruction counts each time that it runs."""
+    result = dyntrace("trace", "--tracer", "count", "--function", "main.deep", other, "main.deep", "--", goroutines["full"])
+    assert said(result) == OUTPUT
+    once = [int(row[1]) == CALLS["deep"] for row in re.finditer(r"^ *(\d+) .* main\.deep(-2)?$", result.stderr, re.M)]
+    assert once == [other == "--function"] * 2, result.stderr
+
+
 def test_places(dyntrace, goroutines):
     """The check of the stack is the start of most functions: one jump takes its place."""
     result = dyntrace("coverage", goroutines["full"])

@@ -1,6 +1,8 @@
 """A Go program: goroutines that grow their stacks, allocate and are preempted at any instruction, while its functions are
 traced. Entries can be; exits are refused, since its stacks move."""
 import os
+import random
+import re
 import shutil
 import signal
 import subprocess
@@ -134,3 +136,46 @@ def test_everything_under_load(dyntrace, processes, busy):
             assert target.poll() is None
     assert target.communicate("\n", timeout=60)[0] == "right\n" and int(first) > 0
     assert target.returncode == 0
+
+
+@pytest.fixture(params=["pure", "cgo"])
+def storm(request, scratch):
+    """go_storm.go without and with C code."""
+    folder, path = os.path.dirname(__file__), os.path.join(scratch, "storm")
+    files = [os.path.join(folder, name) for name in ("go_storm.go", f"go_storm_{'native' if request.param == 'cgo' else 'pure'}.go")]
+    subprocess.run(["go", "build", "-o", path, *files], check=True,
+                   env={**os.environ, "GOCACHE": os.path.join(scratch, "cache"), "GO111MODULE": "off",
+                        "CGO_ENABLED": str(int(request.param == "cgo"))})
+    return path
+
+
+@pytest.mark.limit(600)
+@pytest.mark.parametrize("more", [[], ["--function", "*"]], ids=["few", "all"])
+def test_storm_counts(dyntrace, storm, more):
+    """Each call counts once beside a collector that never rests, the profiler's signals, panics and tracebacks of all
+    goroutines. The program checks its own results: the frames of a traceback among them."""
+    result = dyntrace("trace", "--tracer", "count", "--all-rows", "--function", "main.*", *more, "--", storm, "100", seconds=500)
+    words = result.stdout.split()
+    assert words[::2] == ["deep", "wide", "walk", "fail", "leaf", "(*point).Sum"], result.stdout
+    for name, calls in zip(words[::2], words[1::2]):
+        assert re.search(rf"^ *{calls} .* main\.{re.escape(name)}$", result.stderr, re.M), (name, calls)
+
+
+@pytest.mark.limit(600)
+def test_storm_visits(dyntrace, processes, storm):
+    """Tracers that come, go and are killed at any moment."""
+    target = processes.start([storm], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert target.stdout.readline() == "ready\n"
+    chance = random.Random(1)
+    for _ in range(30):
+        what = chance.choice(["main.*", "*", "runtime.*"])
+        kind = chance.choice([["--function", what], ["--probe", what], ["--function", what, "-t", "comm"]])
+        tracing = dyntrace.start_trace(target.pid, *kind, "--mode", "overwrite", "--buffer-size", "16M")
+        if chance.random() < 0.2:
+            tracing.process.kill()
+        else:
+            tracing.process.send_signal(signal.SIGINT)
+        tracing.process.communicate(timeout=120)
+        assert target.poll() is None
+    out = target.communicate("\n", timeout=120)[0]
+    assert target.returncode == 0 and out.startswith("deep "), out

@@ -54,3 +54,28 @@ bool go_prologue_read(const struct symtab *symtab, uint64_t start, struct go_pro
 	*ret_prologue = prologue;
 	return true;
 }
+
+bool go_prologue_is_go_code(const struct symtab *symtab, uint64_t address)
+{
+	const struct symbol *start = symtab_find(symtab, "runtime.text");
+	const struct symbol *end = symtab_find(symtab, "runtime.etext"); /* NULL: all of it */
+
+	return symtab_is_go(symtab) && start && address >= start->address &&
+	       (!end || address < end->address);
+}
+
+bool go_prologue_has_no_room(const struct symtab *symtab, const struct symbol *symbol, bool gathers)
+{
+	static const char *const packages[] = { "runtime.", "runtime/", "internal/", "syscall." };
+	static const char more[] = "runtime.morestack";
+	bool runtime = !strchr(symbol->name, '.'); /* a local label of its assembly */
+	struct go_prologue prologue;
+
+	if (!go_prologue_is_go_code(symtab, symbol->address))
+		return false;
+	if (!strncmp(symbol->name, more, sizeof(more) - 1))
+		return true;
+	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++)
+		runtime |= !strncmp(symbol->name, packages[i], strlen(packages[i]));
+	return runtime && gathers && !go_prologue_read(symtab, symbol->address, &prologue);
+}

@@ -24,4 +24,16 @@ struct go_prologue {
 bool go_prologue_read(const struct symtab *symtab, uint64_t start,
 		      struct go_prologue *ret_prologue);
 
+/* Does the compiled Go code of the program (not C code linked with it) hold that address? */
+bool go_prologue_is_go_code(const struct symtab *symtab, uint64_t address);
+
+/*
+ * Has the stack no room for a hit there (H4)? A goroutine's stack has 928 bytes below its guard.
+ * Functions without a check that call one another share 800 of them; the deepest such chain of Go
+ * 1.19 that doesn't end the program uses 304. A hit takes up to 360, one that gathers values 600.
+ * Where runtime.morestack is called, 8 are warranted.
+ */
+bool go_prologue_has_no_room(const struct symtab *symtab, const struct symbol *symbol,
+			     bool gathers);
+
 #endif

@@ -8,6 +8,7 @@
 #include "shared/sorted.h"
 #include "control/base/cleanup.h"
 #include "control/base/interrupt.h"
+#include "go_prologue.h"
 #include "tactic.h"
 
 struct error *planner_create(struct proc *proc, struct planner **ret_planner)
@@ -234,6 +235,10 @@ static struct error *open_site(struct planner *planner, struct probe *probe, boo
 	struct error *error = view_place(planner, &probe->place, &view);
 
 	view.probe = probe;
+	if (!error && probe->place.symbol &&
+	    go_prologue_has_no_room(view.module->symtab, probe->place.symbol, probe->event.program))
+		error = error_new(ERROR_REFUSED,
+				  "Go's runtime calls it where a stack may have no room left");
 	if (!error)
 		error = try_tactics(&view, late, &site);
 	return error ? error : join_site(site, probe);

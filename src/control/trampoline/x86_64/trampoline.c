@@ -40,9 +40,9 @@
 
 /* Upper bounds, checked by the emitter's own limit. */
 #define INSN_ROOM 64
-#define EVENT_ROOM 384
+#define EVENT_ROOM 320
 #define FIELD_ROOM 40
-#define END_ROOM 32
+#define END_ROOM 64 /* with a stack check */
 
 struct event_labels {
 	struct record_labels record;
@@ -50,7 +50,6 @@ struct event_labels {
 	struct foreign_labels foreign;
 	struct count_key_labels key;
 	struct slot_labels near;
-	struct label begins; /* the function, anew */
 	size_t program_field;
 };
 
@@ -190,35 +189,42 @@ static void emit_gathered(struct emitter *e, const struct tramp_env *env,
 	emit_stub(e, env, event, l);
 }
 
-/* Has the trampoline to make the function's stack check? With several events at the site each would
- * make its own, with another result if the scheduler asks meanwhile. */
-static bool checks_stack(const struct tramp *tramp, const struct tramp_event *event)
+/* Has the trampoline to make the stack check of a Go function? It is made once for all events at
+ * the function's start: its result changes when the scheduler asks meanwhile. */
+static bool checks_stack(const struct tramp *tramp)
 {
-	return event->check_length && tramp->event_count == 1 && !event->insn && !event->exit;
+	for (size_t i = 0; i < tramp->event_count; i++) {
+		const struct tramp_event *event = tramp->events[i];
+
+		if (!event->check_length || event->insn || event->exit || event->guard)
+			return false;
+	}
+	return tramp->event_count > 0;
 }
 
-/* Jumps to l->begins if the function will call runtime.morestack and begin anew. rax is lost. */
+/* Jumps to `begins` if the function will call runtime.morestack and begin anew. Nothing is saved:
+ * the function's own check overwrites the same flags and the same r12, and the goroutine's stack
+ * may have no room for more than the call of morestack. */
 static void emit_stack_check(struct emitter *e, const struct tramp_event *event,
-			     struct event_labels *l)
+			     struct label *begins)
 {
 	emit_note(e, "no room on the goroutine's stack? the function begins anew");
-	emit_lea(e, RAX, mem_at(RSP, saved_size(event) - event->check_frame));
-	emit_cmp_mem(e, RAX, mem_at(R14, GO_STACK_GUARD));
-	emit_jcc(e, CC_BE, &l->begins);
+	if (event->check_frame)
+		emit_lea(e, R12, mem_at(RSP, -event->check_frame));
+	emit_cmp_mem(e, event->check_frame ? R12 : RSP, mem_at(R14, GO_STACK_GUARD));
+	emit_jcc(e, CC_BE, begins);
 }
 
 /* After the recording: goes on behind the function's own check. */
-static void emit_after_check(struct emitter *e, const struct tramp *tramp,
-			     const struct tramp_event *event, struct event_labels *l)
+static void emit_after_check(struct emitter *e, const struct tramp *tramp, struct label *begins)
 {
-	emit_jmp_to(e, taddr_add(tramp->insns[0].pc, event->check_length));
-	emit_bind(e, &l->begins);
-	emit_recording_row(e, event);
-	record_emit_restore(e, event->keep_red_zone);
+	emit_note(e, "checked: on behind the function's own check");
+	emit_jmp_to(e, taddr_add(tramp->insns[0].pc, tramp->events[0]->check_length));
+	emit_bind(e, begins);
 }
 
-static void emit_event(struct emitter *e, const struct tramp_env *env, const struct tramp *tramp,
-		       struct tramp_event *event, struct event_labels *l)
+static void emit_event(struct emitter *e, const struct tramp_env *env, struct tramp_event *event,
+		       struct event_labels *l)
 {
 	struct mem word = mem_rip(taddr_of(0));
 
@@ -232,8 +238,6 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, const str
 	if (event->exit)
 		exit_emit_save(e);
 	record_emit_save(e, event->keep_red_zone);
-	if (checks_stack(tramp, event))
-		emit_stack_check(e, event, l);
 	if (event->exit)
 		exit_emit_again(e, env, event, &l->exit);
 	if (event->filter)
@@ -255,8 +259,6 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, const str
 	record_emit_restore(e, event->keep_red_zone);
 	if (event->exit)
 		exit_emit_restore(e);
-	if (checks_stack(tramp, event))
-		emit_after_check(e, tramp, event, l);
 	event->off = emit_pc(e);
 }
 
@@ -388,20 +390,24 @@ static struct error *emit_body(struct emitter *e, struct tramp *tramp, const str
 
 	for (size_t i = 0; i < tramp->insn_count; i++) {
 		tramp->copies[i] = emit_pc(e);
-		struct label made = { 0 };
+		struct label made = { 0 }, begins = { 0 };
+		bool checks = !i && checks_stack(tramp);
 		bool guarded = false;
 		uint8_t origin = (uint8_t)taddr_diff(tramp->insns[i].pc, tramp->insns[0].pc);
 
 		emit_row(e, 0, origin, 0);
+		if (checks)
+			emit_stack_check(e, tramp->events[0], &begins);
 		for (; next < tramp->event_count && tramp->events[next]->insn == i; next++) {
 			guarded |= tramp->events[next]->guard;
 			tramp->events[next]->origin = origin;
 			if (!tramp->events[next]->guard)
-				emit_event(e, env, tramp, tramp->events[next],
-					   &labels[next]);
+				emit_event(e, env, tramp->events[next], &labels[next]);
 		}
 		if (guarded)
 			emit_guard(e, env, &made);
+		if (checks)
+			emit_after_check(e, tramp, &begins);
 		emit_note(e, "the instruction, moved");
 		struct error *error = relocate(&tramp->insns[i], e);
 		if (error)

@@ -18,7 +18,8 @@ static const uint8_t c_registers[] = { RDI, RSI, RDX, RCX, R8, R9 };
 static const uint8_t go_registers[] = { RAX, RBX, RCX, RDI, RSI, R8, R9, R10, R11 };
 
 /* Since 1.17 Go passes arguments in registers, with the goroutine in r14: the stack check of any
- * function tells. Functions in assembly (NAME.abi0) have theirs on the stack. */
+ * function tells. Functions in assembly (NAME.abi0) have theirs on the stack, and C code that is
+ * linked with the program has its own ABI. */
 static bool is_go(const struct describe *d)
 {
 	const struct symbol *symbol = d->tracepoint->probe.place.symbol;
@@ -30,7 +31,8 @@ static bool is_go(const struct describe *d)
 		unreadable || !symtab_is_go(symtab) ? NULL : symtab_find(symtab, "runtime.main");
 	const char *suffix = symbol ? strstr(symbol->name, ".abi0") : NULL;
 
-	return begin && !(suffix && !suffix[5]) &&
+	return begin && symbol && !(suffix && !suffix[5]) &&
+	       go_prologue_is_go_code(symtab, symbol->address) &&
 	       go_prologue_read(symtab, begin->address, &prologue);
 }
 
