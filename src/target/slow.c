@@ -107,6 +107,8 @@ uint64_t slow_give_up(const struct dt_control *control, uint64_t id, uint64_t si
 		return retslot_miss(control, size);
 	if (id == DT_ASK_EXEC)
 		return exec_miss(control);
+	if (!size && id < DT_EVENTS_MAX) /* an exit that can't be measured */
+		__atomic_fetch_add(&agent_pool(control)->tallies[id].missed, 1, __ATOMIC_RELAXED);
 	return !size ? 0 : slow_lose(control, slow_find_ours(control), (uint32_t)id);
 }
 

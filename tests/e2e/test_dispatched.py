@@ -1,5 +1,6 @@
 """Programs that handle their own system calls (Syscall User Dispatch, Wine's way), or give up the clock (H26)."""
 import os
+import re
 import signal
 import subprocess
 
@@ -40,11 +41,10 @@ def test_dispatch_that_begins_while_traced(dyntrace, program, words):
     assert target.finish().split() == [str(6 * CALLS), str(4 * CALLS // 10), "0"]
 
 
-@pytest.mark.parametrize("way, words", [("prctl", []), ("prctl", ["-t", "backtrace"]), ("syscall", ["-e"]), ("strict", []), ("strict", ["-e"])],
-                         ids=["prctl-plain", "prctl-gathered", "syscall-exits", "strict-plain", "strict-exits"])
-def test_a_thread_that_gives_up_the_clock(dyntrace, processes, scratch, way, words):
-    """Its later hits, and those of threads that it makes, are lost and counted; other threads record."""
-    path = os.path.join(scratch, "clockless")
+@pytest.fixture(scope="module")
+def clockless(tmp_path_factory):
+    """The path of a program in which one thread gives up the clock: foo is called 12,000 times with it, 2,000 without."""
+    path = str(tmp_path_factory.mktemp("clockless") / "clockless")
     subprocess.run(["gcc", "-O1", "-pthread", "-x", "c", "-o", path, "-"], check=True, text=True, input=r"""
         #define _GNU_SOURCE
         #include <linux/seccomp.h>
@@ -58,12 +58,16 @@ def test_a_thread_that_gives_up_the_clock(dyntrace, processes, scratch, way, wor
         __attribute__((noinline)) void foo(void) { __asm__ volatile(""); }
         static void call(int n) { while (n--) foo(); }
         static void *child(void *data) { call(1000); return data; }
-        static void *loser(void *way) {
-            pthread_t thread;
-            call(1000);
+        __attribute__((noinline)) int lose(const char *way) {
             if (!strcmp(way, "prctl")) prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);
             if (!strcmp(way, "syscall")) syscall(SYS_prctl, PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);
             if (!strcmp(way, "strict")) prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0);
+            return way[0];
+        }
+        static void *loser(void *way) {
+            pthread_t thread;
+            call(1000);
+            lose(way);
             call(1000);
             if (strcmp(way, "strict")) { pthread_create(&thread, 0, child, 0); pthread_join(thread, 0); } else call(1000);
             given_up = 1;
@@ -80,7 +84,14 @@ def test_a_thread_that_gives_up_the_clock(dyntrace, processes, scratch, way, wor
             go_on = 1;
             fflush(stdout); _exit(argc - 2);
         }""")
-    target = processes.start([path, way], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return path
+
+
+@pytest.mark.parametrize("way, words", [("prctl", []), ("prctl", ["-t", "backtrace"]), ("syscall", ["-e"]), ("strict", []), ("strict", ["-e"])],
+                         ids=["prctl-plain", "prctl-gathered", "syscall-exits", "strict-plain", "strict-exits"])
+def test_a_thread_that_gives_up_the_clock(dyntrace, processes, clockless, way, words):
+    """Its later hits, and those of threads that it makes, are lost and counted; other threads record."""
+    target = processes.start([clockless, way], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert target.stdout.readline() == "ready\n"
     tracing = dyntrace.start_trace(target.pid, "--function", "foo", *words)
     target.stdin.write("\n")
@@ -93,3 +104,25 @@ def test_a_thread_that_gives_up_the_clock(dyntrace, processes, scratch, way, wor
     if "-e" in words:
         assert trace.names()["foo_exit"] == 12000
     assert target.communicate("\n", timeout=30)[0] == "alive\n" and target.returncode == 0
+
+
+@pytest.mark.parametrize("way, words, rows", [
+    ("prctl", ["--tracer", "count", "-e"], ["12000 14000 2000 foo", "0 1 1 lose"]),
+    ("strict", ["--tracer", "count", "-e"], ["12000 14000 2000 foo", "0 1 1 lose"]),
+    ("prctl", ["--tracer", "count", "--rate", "1000000000/s"], ["14000 foo", "1 lose"]),
+    ("prctl", ["--rate", "1000000000/s"], ["12000 2000 foo", "1 0 lose"]),
+    ("prctl", ["-e", "--filter", "duration >= 0"], ["12000 12000 2000 0 foo", "0 1 0 1 lose"]),
+    ("prctl", ["-e", "-t", "backtrace"], ["12000 12000 2000 0 foo", "0 1 0 0 lose"]),
+], ids=["count", "strict-count", "count-rate", "rate", "duration", "gathered"])
+def test_measures_of_a_thread_without_the_clock(build, processes, scratch, clockless, way, words, rows):
+    """What needs the clock before all else is left out, and counted; the call in which the clock was given up, too."""
+    output = [] if "count" in words else ["-o", os.path.join(scratch, "trace")]
+    tracing = processes.start([os.path.join(build, "dyntrace"), "trace", "--wide", "--all-rows", *output, *words, "--function", "foo",
+                               "--function", "lose", "--", clockless, way],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, said = tracing.communicate("\n\n", timeout=60)
+    assert (out, tracing.returncode) == ("ready\ndone\nalive\n", 0), said
+    table = [re.split("  +", line.strip()) for line in said.splitlines()]
+    head = next(i for i, line in enumerate(table) if line[-1:] == ["function"])
+    wanted = [table[head].index(name) for name in ("calls", "hits", "lost", "missed", "function") if name in table[head]]
+    assert [" ".join(line[i] for i in wanted) for line in table[head + 1:head + 3]] == rows, said

@@ -13,7 +13,7 @@
 
 #define DEPTH_MAX 4
 #define OP_ROOM 40
-#define LIMITS_ROOM 192
+#define LIMITS_ROOM 224
 #define COUNTER(field) ((int32_t)offsetof(struct dt_counter, field))
 
 static const enum reg stack_regs[DEPTH_MAX] = { RAX, RCX, RDX, RBX };
@@ -374,6 +374,8 @@ static void emit_period(struct emitter *e, uint64_t period)
 void filter_emit_limits(struct emitter *e, const struct tramp_env *env,
 			const struct tramp_limits *limits, struct label *no)
 {
+	struct label unlimited = { 0 };
+
 	if (!limits->every && !limits->first && !limits->rate)
 		return;
 	emit_mov_imm(e, RCX, env->pool.v + offsetof(struct dt_pool, counters) +
@@ -387,8 +389,16 @@ void filter_emit_limits(struct emitter *e, const struct tramp_env *env,
 		emit_jcc(e, CC_NE, no);
 	}
 	if (limits->rate) {
+		int32_t counter = (int32_t)(offsetof(struct dt_pool, counters) +
+					    limits->counter * sizeof(struct dt_counter));
+		int32_t clockless = (int32_t)offsetof(struct dt_pool, clockless) - counter;
+
+		/* a thread has given up the clock (H26): its hits are lost, and counted */
+		emit_cmp_mem32_imm(e, mem_at(RCX, clockless), 0);
+		emit_jcc(e, CC_NE, &unlimited);
 		emit_period(e, limits->period);
 		emit_at_most(e, COUNTER(rate), limits->rate, no);
+		emit_bind(e, &unlimited);
 	}
 	if (limits->first)
 		emit_at_most(e, COUNTER(first), limits->first, no);

@@ -29,10 +29,11 @@ void exit_emit_duration(struct emitter *e, const struct tramp_env *env);
  * lost. */
 void exit_emit_filter(struct emitter *e, const struct tramp_env *env,
 		      const struct tramp_event *event, struct label *unwanted);
-/* For exits that need no slot of the thread: in a forked child without a hit so far, the agent
- * first marks the stubs as the parent's. Jumps to `unrecorded` then, or to `back` if the agent
- * can't. rdx is the clock, before and after; rax, rcx, rbx are lost. */
-void exit_emit_fresh(struct emitter *e, const struct tramp_env *env, uint32_t id,
-		     struct label *unrecorded, struct label *back);
+/* For exits that need the clock before a slot of the thread, or none: in a forked child without a
+ * hit so far, the agent first marks the stubs as the parent's. Jumps to `unrecorded` then, or to
+ * `back` if the agent can't, or the thread has given up the clock (H26). rax, rcx, rdx, rbx are
+ * lost. */
+void exit_emit_fresh(struct emitter *e, const struct tramp_env *env, struct label *unrecorded,
+		     struct label *back);
 
 #endif

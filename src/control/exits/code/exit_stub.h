@@ -61,9 +61,9 @@ void exit_emit_table(struct emitter *e);
  * l->out. */
 void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
 		    struct exit_labels *l);
-/* Out of line: the hint was wrong. */
+/* Out of line: the hint was wrong, or the thread's slot unknown. Reads the clock unless `timed`. */
 void exit_emit_miss(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
-		    struct exit_labels *l);
+		    bool timed, struct exit_labels *l);
 /* Before the filter of an entry that may have late stubs: the call before it with the same place is
  * over, whether this one is recorded or not (R9). */
 void exit_emit_again(struct emitter *e, const struct tramp_env *env,
@@ -81,7 +81,7 @@ bool exit_emit_site(struct emitter *e, const struct tramp_env *env, struct tramp
 
 /* ---- once per target ------------------------------------------------------------------------- */
 
-#define EXIT_CODE_ROOM 640u
+#define EXIT_CODE_ROOM 704u
 
 /* The code that stubs jump to: records NAME_exit, gives the stub back, returns. */
 void exit_emit_records(struct emitter *e, const struct tramp_env *env,

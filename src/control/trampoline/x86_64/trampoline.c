@@ -140,10 +140,10 @@ static void emit_fast(struct emitter *e, const struct tramp_env *env,
 static void emit_stub(struct emitter *e, const struct tramp_env *env,
 		      const struct tramp_event *event, struct event_labels *l)
 {
-	emit_note(e, "the clock, in rdx");
+	slot_emit_near(e, env, &l->near);
+	emit_note(e, "the clock, in rdx: the thread has one");
 	record_emit_clock(e);
 	exit_emit_clock(e);
-	slot_emit_near(e, env, &l->near);
 	exit_emit_table(e);
 	emit_note(e, "a return stub for this call");
 	exit_emit_take(e, env, event, &l->exit);
@@ -298,7 +298,7 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env,
 	/* without a slot the slow path finds one: for the event, or for the stub */
 	slot_emit_far(e, env, &l->near, has_fast_path(event) ? &l->record.slow : &l->exit.miss);
 	emit_note(e, "no return stub is free: the agent finds one");
-	exit_emit_miss(e, env, event, &l->exit);
+	exit_emit_miss(e, env, event, has_fast_path(event), &l->exit);
 }
 
 /* Writes the code that the tracepoint's return stubs jump to. */

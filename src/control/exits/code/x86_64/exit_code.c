@@ -27,6 +27,7 @@
 
 #define STUB(field) ((int32_t)offsetof(struct dt_return_slot, field))
 #define RETURNS(field) ((int32_t)offsetof(struct dt_returns, field))
+#define STATE(field) ((int32_t)offsetof(struct dt_state, field))
 
 /* The event NAME_exit of most functions. */
 static const struct tramp_event plain_exit = {
@@ -159,20 +160,24 @@ void exit_emit_unrecorded(struct emitter *e, const struct tramp_env *env)
 	emit_bind(e, &inherited);
 }
 
-void exit_emit_fresh(struct emitter *e, const struct tramp_env *env, uint32_t id,
-		     struct label *unrecorded, struct label *back)
+void exit_emit_fresh(struct emitter *e, const struct tramp_env *env, struct label *unrecorded,
+		     struct label *back)
 {
-	struct label known = { 0 }, none = { 0 };
+	int32_t clockless = STATE(clockless) - STATE(pid);
+	struct label known = { 0 }, none = { 0 }, unsure = { 0 };
 
 	emit_note(e, "the first hit in a forked child? then the call was its parent's");
-	emit_mov_imm(e, RAX, record_state_word(env, offsetof(struct dt_state, pid)).v);
+	emit_mov_imm(e, RAX, record_state_word(env, STATE(pid)).v);
 	emit_cmp_mem32_imm(e, mem_at(RAX, 0), 0);
-	emit_jcc(e, CC_NE, &known);
-	emit_mov_imm(e, RAX, id);
+	emit_jcc_short(e, CC_E, &unsure);
+	emit_note(e, "may a thread have no clock? ask the agent");
+	emit_cmp_mem32_imm(e, mem_at(RAX, clockless), 0);
+	emit_jcc(e, CC_E, &known);
+	emit_bind(e, &unsure);
+	emit_load32(e, RAX, mem_at(RSI, STUB(id)));
 	record_emit_slow_call(e, env, 0);
 	emit_jrcxz(e, &none);
 	emit_judge(e, unrecorded);
-	record_emit_clock(e);
 	emit_jmp(e, &known);
 	emit_bind(e, &none);
 	emit_jmp(e, back);
@@ -245,6 +250,8 @@ void exit_emit_records(struct emitter *e, const struct tramp_env *env,
 	emit_push(e, RSI);
 	record_emit_save(e, false);
 	exit_emit_identify(e, env, &l.unrecorded);
+	if (event->filters_duration) /* which needs the clock */
+		exit_emit_fresh(e, env, &l.unrecorded, &l.lost);
 	if (event->filter)
 		exit_emit_filter(e, env, event, &l.unwanted);
 	emit_same_thread(e, env, &l);

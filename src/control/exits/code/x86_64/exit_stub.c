@@ -188,7 +188,7 @@ static void emit_late(struct emitter *e, const struct tramp_event *event, struct
 }
 
 void exit_emit_miss(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
-		    struct exit_labels *l)
+		    bool timed, struct exit_labels *l)
 {
 	struct label none = { 0 }, late = { 0 };
 
@@ -201,6 +201,10 @@ void exit_emit_miss(struct emitter *e, const struct tramp_env *env, const struct
 	emit_mov_imm(e, RBX, env->control.v);
 	emit_call_mem(e, mem_at(RBX, (int32_t)offsetof(struct dt_control, slow)));
 	emit_jrcxz(e, &none);
+	if (!timed) {
+		record_emit_clock(e);
+		exit_emit_clock(e);
+	}
 	if (event->may_be_late) {
 		emit_cmp_mem32_imm(e, mem_at(RCX, STUB(length)), (int32_t)DT_RETURN_LATE);
 		emit_jcc(e, CC_E, &late);

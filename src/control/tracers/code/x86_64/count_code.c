@@ -410,11 +410,10 @@ void count_emit_exit(struct emitter *e, const struct tramp_env *env,
 	exit_emit_row(e, 0);
 	emit_push(e, RSI);
 	record_emit_save(e, false);
-	emit_note(e, "the clock, first: other work can run beside it");
-	record_emit_clock(e);
 	exit_emit_identify(e, env, &l.unrecorded);
-	exit_emit_fresh(e, env, event->id, &l.unrecorded, &l.back);
-	emit_note(e, "the duration");
+	exit_emit_fresh(e, env, &l.unrecorded, &l.back);
+	emit_note(e, "the clock; the duration");
+	record_emit_clock(e);
 	if (event->at_exit)
 		emit_exit_condition(e, env, event->at_exit, keys, &l.back, &program_field);
 	emit_find_cell(e, &event->count);

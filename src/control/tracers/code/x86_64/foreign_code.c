@@ -241,7 +241,7 @@ void foreign_emit_exit(struct emitter *e, const struct tramp_env *env,
 	emit_push(e, RSI);
 	record_emit_save(e, false);
 	exit_emit_identify(e, env, &unrecorded);
-	exit_emit_fresh(e, env, event->id, &unrecorded, &back);
+	exit_emit_fresh(e, env, &unrecorded, &back);
 	emit_enabled(e, event->foreign.exit_enabled, &back);
 	if (exit->filter)
 		exit_emit_filter(e, env, exit, &back);
