@@ -480,3 +480,19 @@ def test_the_example_of_the_documentation(daemon, redis, scratch):
     counted = {key.split("_")[1]: int(re.match(r"calls=(\d+)", value)[1]) for key, value in stats.items()}
     assert last["set"] == counted["set"] == 2020 and last["get"] == counted["get"] == 2007
     assert "libcommands" not in open(f"/proc/{redis.pid}/maps").read()
+
+
+def test_in_a_root_of_its_own(dyntrace, built, processes, scratch):
+    """The target's paths name no files here: its stack is judged by the files that it has mapped."""
+    root, wrapper = os.path.join(scratch, "root"), os.path.join(scratch, "wrapper")
+    os.mkdir(root)
+    with open(wrapper, "w") as file:
+        file.write(f"#!/bin/sh\nexec unshare --mount sh -c 'mount --rbind / {root} && exec chroot {root} {built / 'called'}'\n")
+    os.chmod(wrapper, 0o755)
+    called = Called(processes, wrapper)
+    assert any(line.endswith(f"{root}{built / 'called'}") for line in harness.maps(called.pid))
+    tracing = dyntrace.start_trace(called.pid, "--probe", "work", "--tracer", f"call:{built / 'libprobes.so'}:on_work")
+    assert "Ctrl-C ends it" in tracing.process.stderr.readline()
+    assert called.do("work", 5) == total(5)
+    assert len(tracing.stop().named("seen")) == 5
+    assert called.end() == 3

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/proc/mapped_file.h"
 #include "control/proc/proc_status.h"
 #include "control/stop/held.h"
 #include "remote.h"
@@ -145,6 +146,25 @@ static enum safepoint_rest judge_held(const struct stop *stop)
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
+/* The process of the walk: libdwfl hands find_elf nothing but the module. */
+static _Thread_local const struct proc *walked;
+
+/* Opens a module's file. libdwfl's own way is the path in dyntrace's root, where a container's file
+ * is missing or another one, with other unwind tables. */
+static int find_elf(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+		    char **ret_path, Elf **ret_elf)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	Dwarf_Addr start = base;
+
+	if (*name == '[') /* the vdso */
+		return dwfl_linux_proc_find_elf(module, data, name, base, ret_path, ret_elf);
+	dwfl_module_info(module, NULL, &start, NULL, NULL, NULL, NULL, NULL);
+	_cleanup_error_ struct error *error = maps_read(walked, &maps);
+	const struct mapping *mapping = error ? NULL : maps_find(&maps, taddr_of(start));
+	return mapping ? mapped_file_open(walked, mapping) : -1;
+}
+
 /* No separate debug files: the unwind tables are in the ELF files themselves. */
 static int no_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
 			const char *file, const char *link, GElf_Word crc, char **ret_path)
@@ -225,11 +245,12 @@ static int look_at_frame(Dwfl_Frame *frame, void *context)
 /* Walks the whole stack of the held thread, by the files' unwind tables, to its outermost frame. */
 static bool is_clean(const struct proc *proc, pid_t tid, enum safepoint_rest rest)
 {
-	static const Dwfl_Callbacks callbacks = { .find_elf = dwfl_linux_proc_find_elf,
+	static const Dwfl_Callbacks callbacks = { .find_elf = find_elf,
 						  .find_debuginfo = no_debuginfo };
 	_cleanup_(cleanup_dwfl) Dwfl *dwfl = dwfl_begin(&callbacks);
 	struct walk walk = { .dwfl = dwfl };
 
+	walked = proc;
 	if (!dwfl || dwfl_linux_proc_report(dwfl, proc->pid) || dwfl_report_end(dwfl, NULL, NULL) ||
 	    dwfl_linux_proc_attach(dwfl, proc->pid, true))
 		return false;

@@ -13,6 +13,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/exits/exits.h"
+#include "control/proc/mapped_file.h"
 #include "control/record/pool.h"
 #include "takeover_state.h"
 
@@ -294,24 +295,6 @@ static struct error *make_agent(struct proc *proc, const struct maps *maps,
 
 /* ---- sites ---------------------------------------------------------------------------------- */
 
-/* Opens the file that is mapped there, and no other. -1: not possible. */
-static int open_mapped(const struct proc *proc, const struct mapping *mapping)
-{
-	char path[4200];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", proc->pid,
-		 (unsigned long long)mapping->start.v, (unsigned long long)mapping->end.v);
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0) {
-		snprintf(path, sizeof(path), "/proc/%d/root%s", proc->pid, mapping->path);
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	}
-	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_ino != mapping->inode)
-		return -1;
-	return take_fd(&fd);
-}
-
 /* Reads the original bytes of the site from its file (H24). */
 static bool read_original(const struct proc *proc, const struct maps *maps,
 			  const struct dt_site *site, uint8_t bytes[DT_SITE_BYTES])
@@ -321,7 +304,7 @@ static bool read_original(const struct proc *proc, const struct maps *maps,
 	if (!mapping || mapping->shared || !mapping->inode ||
 	    site->address + site->length > mapping->end.v)
 		return false;
-	_cleanup_close_ int fd = open_mapped(proc, mapping);
+	_cleanup_close_ int fd = mapped_file_open(proc, mapping);
 	off_t at = (off_t)(mapping->offset + site->address - mapping->start.v);
 	return fd >= 0 && pread(fd, bytes, site->length, at) == site->length;
 }
