@@ -21,7 +21,7 @@ import threading
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FENCE = re.compile(r"^```(console|sh)((?: [\w-]+)*)\n(.*?)^```$", re.M | re.S)
-PATIENCE = 120  # seconds; commands end by themselves
+PATIENCE = int(os.environ.get("DOCUMENTS_PATIENCE", "120"))  # seconds; commands end by themselves
 NUMBER = r"-?(?:\d+\.\d+|\d+)"
 
 

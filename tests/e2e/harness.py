@@ -17,6 +17,7 @@ import tempfile
 import time
 
 import bt2
+import pytest
 
 import own_reader
 
@@ -184,6 +185,12 @@ class Redis:
         """redis-benchmark in the background, until the test ends or stops it."""
         return self.processes.start(["redis-benchmark", "-s", self.socket, "-q", "-l", "-c", clients, "-t", "set,get"],
                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def needs_user_namespaces():
+    """Skips the test where the kernel makes none."""
+    if subprocess.run(["unshare", "--user", "true"], capture_output=True).returncode:
+        pytest.skip("the kernel makes no user namespaces here (for a process in a chroot it never does)")
 
 
 # ---- looking at a process --------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import struct
 import subprocess
 
 import pytest
-from harness import Snapshot, Trace, status, until
+from harness import Snapshot, Trace, needs_user_namespaces, status, until
 
 CALLS, THREADS = 500, 3
 WAYS = {
@@ -103,6 +103,8 @@ def container(processes, program_path, scratch):
 @pytest.mark.parametrize("way", WAYS)
 def test_traces_a_program_in_a_container(dyntrace, container, way):
     """Exact counts per thread, strings, backtraces, exits; afterwards the program is as it was."""
+    if way == "users":
+        needs_user_namespaces()
     inside = container(WAYS[way], "spin", "--threads", THREADS, "--calls", CALLS, "--rounds", 2)
     assert status(inside.pid, "Seccomp") == "2"
     before = Snapshot(inside.pid)
@@ -152,6 +154,7 @@ def test_traces_a_program_in_bubblewraps_sandbox(dyntrace, processes, program_pa
     """All namespaces of its own, and a filter that answers EPERM to mount."""
     if not shutil.which("bwrap"):
         pytest.skip("bubblewrap isn't installed (.ci/install-packages check)")
+    needs_user_namespaces()
     filter_path, status_path = (os.path.join(scratch, name) for name in ("filter", "status"))
     code = [(0x20, 0, 0, 0), (0x15, 0, 1, 165), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7fff0000)]
     with open(filter_path, "wb") as file:
