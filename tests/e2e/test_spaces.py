@@ -49,6 +49,9 @@ def test_children_in_pid_namespaces_of_their_own(dyntrace, program, inside, wher
     target = begin(where, program, inside, "spaces", "--children", 3, "--threads", 2, "--bursts", 60, "--calls", 50, "--deep", deep)
     tracing = dyntrace.start_trace(target.pid, "--function", "foo", "--mode", "block", "--buffer-size", "1M")
     target.go().wait_ready()
+    # ids outside can be found only while the threads live
+    until(lambda: len(Trace(tracing.output).per_tid("foo_entry")) == 6, "events of all threads")
+    target.go().wait_ready()
     trace = tracing.stop()
     tracing.before.assert_unchanged()
     assert (trace.names(), trace.lost) == ({"foo_entry": 18000}, 0)

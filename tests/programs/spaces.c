@@ -3,10 +3,13 @@
  *	spaces [--children C] [--deep 1] [--threads T] [--bursts B] [--calls N]
  * C times: forks a process that enters a new pid namespace and forks its first process; with --deep
  * that one forks another, and calls nothing itself. T threads of each call foo N times, B times,
- * with naps. Prints "CALLS" of all when all have ended. Fails if one does.
+ * with naps, and stay until the next "go" after that. Prints "CALLS" of all when all have ended.
+ * Fails if one does.
  */
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -14,13 +17,25 @@
 #include "handshake.h"
 
 static long threads, bursts, calls, deep;
+static struct {
+	atomic_long worked; /* threads */
+	atomic_int is_over; /* all may end */
+} *shared;
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
 
 static void *work(void *data)
 {
 	for (long i = 0; i < bursts; i++) {
 		foo_many(calls);
-		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+		nap();
 	}
+	atomic_fetch_add(&shared->worked, 1);
+	while (!atomic_load(&shared->is_over))
+		nap();
 	return NULL;
 }
 
@@ -78,9 +93,17 @@ int main(int argc, char **argv)
 	threads = handshake_option(argc, argv, "threads", 2);
 	bursts = handshake_option(argc, argv, "bursts", 1);
 	calls = handshake_option(argc, argv, "calls", 100);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	if (shared == MAP_FAILED)
+		return 2;
 	handshake(argc, argv);
 	for (long i = 0; i < children && i < 64; i++)
 		pids[i] = begin();
+	while (atomic_load(&shared->worked) < children * threads)
+		nap();
+	handshake(argc, argv);
+	atomic_store(&shared->is_over, 1);
 	for (long i = 0; i < children && i < 64; i++)
 		failed |= pids[i] < 0 || await(pids[i]);
 	handshake(argc, argv);

@@ -288,8 +288,9 @@ static void test_find(void **state)
 	err = proc_find("no-process-has-this-name", &pid);
 	assert_non_null(err);
 	error_free(err);
-	err = proc_find("test_proc", &pid); /* not ourselves */
-	assert_non_null(err);
+	pid = 0;
+	err = proc_find("test_proc", &pid); /* not ourselves; perhaps another that runs beside us */
+	assert_true(err || pid != getpid());
 	error_free(err);
 	target_end(&one);
 	target_end(&two);

@@ -10,6 +10,8 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/interrupt.h"
+#include "control/proc/proc_status.h"
+#include "control/proc/unreleased.h"
 #include "control/remote/remote.h"
 #include "control/stop/fitness.h"
 #include "control/stop/held.h"
@@ -90,6 +92,33 @@ static void wait_for_state(pid_t tid, char state)
 		usleep(1000);
 }
 
+/* ---- threads that are let go late ------------------------------------------------------------ */
+
+static bool is_still_ours; /* the next seizure fails: an earlier stop has let go of it in vain */
+static pid_t let_go_late; /* by the handler of SIGCHLD, right before that is blocked */
+
+static pid_t tracer_of(pid_t tid)
+{
+	struct thread_status status;
+
+	no_error(proc_status_read(tid, tid, &status));
+	return status.tracer;
+}
+
+/* In front of the libc's. */
+int pthread_sigmask(int how, const sigset_t *set, sigset_t *ret_before)
+{
+	if (let_go_late && how == SIG_BLOCK) {
+		pid_t tid = let_go_late;
+
+		let_go_late = 0;
+		ptrace(PTRACE_INTERRUPT, tid, 0, 0);
+		while (tracer_of(tid))
+			usleep(1000);
+	}
+	return syscall(SYS_rt_sigprocmask, (long)how, set, ret_before, 8L) ? errno : 0;
+}
+
 /* In front of the libc's: a signal comes between the seizure of a thread and the request to stop,
  * and is reported first. */
 long ptrace(enum __ptrace_request request, ...)
@@ -109,6 +138,13 @@ long ptrace(enum __ptrace_request request, ...)
 		syscall(SYS_tgkill, (long)tid, (long)tid, (long)signal_after_seize);
 		signal_after_seize = 0;
 		wait_for_state(tid, 't');
+	}
+	if (request == PTRACE_SEIZE && !result && is_still_ours) {
+		is_still_ours = false;
+		unreleased_add(tid, false);
+		let_go_late = tid;
+		errno = EPERM;
+		return -1;
 	}
 	return peeks && !result ? word : result;
 }
@@ -138,6 +174,26 @@ static void test_signal_comes_first(void **state)
 	assert_int_equal(info.si_code, CLD_EXITED); /* by itself: its handler saw the signal */
 	target_finish(&target, text, sizeof(text));
 	proc_close(proc);
+}
+
+/* A thread of a stop that was given up is let go in the moment in which the next stop finds that it
+ * can't be seized: it isn't ours any more, and hasn't begun another program. */
+static void test_let_go_while_seized_again(void **state)
+{
+	struct target target = target_start("steady", "--threads", "1", NULL);
+	struct stop *stop = NULL;
+
+	target_ready(&target);
+	struct proc *proc = NULL;
+	no_error(proc_open(target.pid, &proc));
+	is_still_ours = true;
+	no_error(stop_all(proc, TIMEOUT_MS, &stop));
+	assert_false(is_still_ours);
+	assert_int_equal(let_go_late, 0);
+	assert_int_equal(target_state(target.pid), 't');
+	stop_release(stop, NULL);
+	proc_close(proc);
+	target_end(&target);
 }
 
 /* S4: threads that lists leave out are held all the same. */
@@ -879,6 +935,7 @@ static void test_killed_while_held(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_let_go_while_seized_again),
 		cmocka_unit_test(test_cut_lists),
 		cmocka_unit_test(test_signal_comes_first),
 		cmocka_unit_test(test_calls_go_on),

@@ -197,14 +197,19 @@ static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int
 	if (number != EPERM)
 		return error_errno(number, "cannot stop thread %d of process %d", tid,
 				   stop->proc->pid);
-	if ((err = proc_status_read_stat(tid, tid, &stat)) ||
-	    (err = proc_status_read(tid, tid, &status))) {
+	if ((err = proc_status_read_stat(tid, tid, &stat))) {
 		error_free(err); /* it has ended */
 		return NULL;
 	}
 	if (stat.state == 'Z' || stat.state == 'X')
 		return NULL;
-	if (unreleased_take(tid) || status.tracer == gettid()) {
+	/* first: up to here its late stop may come, and then it is let go and nobody's */
+	bool taken = unreleased_take(tid);
+	if (!taken && (err = proc_status_read(tid, tid, &status))) {
+		error_free(err);
+		return NULL;
+	}
+	if (taken || status.tracer == gettid()) {
 		*ret_ours = true;
 		ptrace(PTRACE_INTERRUPT, tid, 0, 0);
 		return note(stop, (struct held){ .tid = tid, .sharer = sharer });
