@@ -9,7 +9,7 @@ FILES = {"bin/dyntrace", "bin/dyntraced", "include/dyntrace/dyntrace.h", "lib/dy
          "lib/dyntrace/libdyntrace-lttng.so", "lib/libdyntrace.so", "lib/libdyntrace.so.0", "lib/libdyntrace.so.0.1.0",
          "lib/pkgconfig/dyntrace.pc", "lib/systemd/system/dyntraced.service", "lib/systemd/system/dyntraced.socket",
          "share/bash-completion/completions/dyntrace", "share/zsh/site-functions/_dyntrace",
-         *(f"share/doc/dyntrace/{name}.md" for name in ("README", "CHANGELOG", "limits", "probes", "recipes", "rights", "tutorial")),
+         *(f"share/doc/dyntrace/{name}.md" for name in ("README", "limits", "probes", "recipes", "rights", "tutorial")),
          "share/doc/dyntrace/examples/hits.c", "share/doc/dyntrace/examples/recorder.c",
          "share/dyntrace/dyntrace-gdb.py", "share/man/man3/libdyntrace.3", "share/man/man8/dyntraced.8"}
 
