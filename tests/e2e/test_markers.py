@@ -330,3 +330,59 @@ def test_added_to_a_running_process(daemon, program, program_path):
     assert trace.names() == {"demo:guarded": 20, "demo:text": 60, "demo:twice": 30, "demo:twice-2": 30, "mine": 9}
     assert [event.fields["arg0"] for event in trace.named("demo:guarded")] == list(range(0, 60, 3))
     target.finish()
+
+
+# ---- include/dyntrace/marker.h --------------------------------------------------------------------------
+
+HEADER = r"""
+#include <dyntrace/marker.h>
+#include <stdio.h>
+DYNTRACE_MARKER_SEMAPHORE(shop, level);
+enum color { RED, BLUE = 7 };
+static int computed;
+static int cost(void) { computed++; return -77; }
+__attribute__((always_inline)) static inline void twice(int i) { DYNTRACE_MARKER(shop, twice, i); }
+int main(int argc, char **argv)
+{
+	char array[10] = "array", byte = -5;
+	double d = 2.5 * argc;
+	float f = -0.5f;
+	short s = -3;
+	unsigned char u = 200;
+	long long l = -(1LL << 40);
+	void *p = argv;
+	enum color e = BLUE;
+	DYNTRACE_MARKER(shop, none);
+	DYNTRACE_MARKER(shop, all, array, d, f, s, u, l, p, e, argc, "literal", 5, byte);
+	DYNTRACE_MARKER(shop, floats, 0.25, d * 2, 1.5f);
+	DYNTRACE_GUARDED_MARKER(shop, level, cost());
+	twice(argc);
+	twice(argc + 1);
+	printf("%lu %lu %d\n", (unsigned long)array, (unsigned long)p, computed);
+	return DYNTRACE_MARKER_ENABLED(shop, level);
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc -std=c99 -O0", "gcc -std=gnu11 -O2 -flto", "clang -std=c11 -O2", "g++ -std=c++11 -O0",
+                                      "g++ -O2", "clang++ -std=c++11 -O2"])
+def test_header(dyntrace, scratch, compiler):
+    """Needs no package; warns of nothing; each compiler's operands are read as what they mean."""
+    words, path = compiler.split(), os.path.join(scratch, "shop")
+    include = os.path.join(os.path.dirname(__file__), "..", "..", "include")
+    subprocess.run([*words, "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-I", include, "-o", path,
+                    "-x", "c++" if "++" in words[0] else "c", "-"], input=HEADER, text=True, check=True)
+    assert [one[:2] for one in readelf_markers(path)] == \
+        sorted([("shop", name) for name in ("none", "all", "floats", "level", "twice", "twice")])
+    result = subprocess.run([path], capture_output=True, text=True)
+    assert result.stdout.split()[2] == "0" and result.returncode == 0
+    output = dyntrace.new_output()
+    result = dyntrace("trace", "-o", output, "--marker", "shop:*", "--", path, status=1)
+    array, pointer, computed = map(int, result.stdout.split())
+    found = collections.defaultdict(list)
+    for event in Trace(output).events:
+        found[event.name].append([value for name, value in event.fields.items() if name.startswith("arg")])
+    assert found["shop:all"][0].pop(9) > 0xffff  # the literal's address
+    assert dict(found) == {"shop:none": [[]], "shop:all": [[array, 2.5, -0.5, -3, 200, -(1 << 40), pointer, 7, 1, 5, -5]],
+                           "shop:floats": [[0.25, 5.0, 1.5]], "shop:level": [[-77]], "shop:twice": [[1]], "shop:twice-2": [[2]]}
+    assert computed == 1
