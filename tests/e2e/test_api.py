@@ -35,10 +35,10 @@ class Installed:
         assert len(found) == 1, (pattern, found)
         return found[0]
 
-    def config(self, *words):
+    def config(self, *words, of="dyntrace"):
         environment = {**os.environ, "PKG_CONFIG_SYSROOT_DIR": self.folder,
                        "PKG_CONFIG_PATH": os.path.dirname(self.one(r"/pkgconfig/dyntrace\.pc"))}
-        return subprocess.run(["pkg-config", *words, "dyntrace"], env=environment, check=True, capture_output=True,
+        return subprocess.run(["pkg-config", *words, of], env=environment, check=True, capture_output=True,
                               text=True).stdout.split()
 
     def environment(self, daemon):
@@ -96,6 +96,18 @@ def declared():
     with open(HEADER) as file:
         text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
     return set(re.findall(r"\b(dyntrace_\w+)\(", text))
+
+
+def test_the_agent_is_linked_by_its_pkg_config_file(installed, scratch):
+    """A linker that leaves out what isn't used keeps it, and leaves out others as before."""
+    program = os.path.join(scratch, "linked")
+    words = installed.config("--libs", of="dyntrace-agent")
+    subprocess.run(["gcc", "-x", "c", "-o", program, "-", "-Wl,--as-needed", *words, "-lm"], input="int main(void) { return 0; }",
+                   text=True, check=True)
+    dynamic = subprocess.run(["readelf", "-d", program], check=True, capture_output=True, text=True).stdout
+    assert re.findall(r"NEEDED.*\[(.*)\]", dynamic) == ["libdyntrace-agent.so", "libc.so.6"]
+    place = os.path.dirname(installed.one(r"/libdyntrace-agent\.so"))  # pkg-config puts the root in front
+    assert re.findall(r"RUNPATH.*\[(.*)\]", dynamic) == [place]
 
 
 def test_it_exports_what_the_header_declares_and_needs_nothing_but_libc(installed):
