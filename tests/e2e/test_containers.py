@@ -135,6 +135,8 @@ FROM_INSIDE = {
 def test_traces_from_inside_a_container(container, what, way):
     """dyntrace in the container of its target, with the container's filter and without further rights: it can't read the filter, and
     tries it in children of its own. As the container's root, as a user, and where root is nobody outside."""
+    if way == "users":
+        needs_user_namespaces()
     options = ["--read-only", "--cap-drop=all"] if way == "root" else WAYS[way]
     inside = container(options, script=FROM_INSIDE[what])
     talk = os.path.join(inside.base, "talk")
