@@ -93,6 +93,8 @@ def container(processes, program_path, scratch):
     started = []
 
     def start(options, *words, script=None):
+        if "--uidmap" in options:
+            needs_user_namespaces()
         started.append(Container(processes, os.path.dirname(program_path("spin")), scratch, options, words, script))
         return started[-1]
     yield start
@@ -103,8 +105,6 @@ def container(processes, program_path, scratch):
 @pytest.mark.parametrize("way", WAYS)
 def test_traces_a_program_in_a_container(dyntrace, container, way):
     """Exact counts per thread, strings, backtraces, exits; afterwards the program is as it was."""
-    if way == "users":
-        needs_user_namespaces()
     inside = container(WAYS[way], "spin", "--threads", THREADS, "--calls", CALLS, "--rounds", 2)
     assert status(inside.pid, "Seccomp") == "2"
     before = Snapshot(inside.pid)
