@@ -18,21 +18,26 @@ class Packet:
     def __init__(self, message, lost):
         context = message.packet.context_field
         self.who = (int(context["pid"]), int(context["tid"]))
-        self.begin = message.default_clock_snapshot.value
+        self.begin = self.end = message.default_clock_snapshot.value
         self.lost, self.events = lost, []
         self.process = str(context["procname"]) if "procname" in context else ""
         self.exits, self.exit_names = [], []  # (duration, ns), and their events
 
 
 def packets_of(path):
-    """Packets with events or a loss, by thread and begin, and the names of all kinds of events."""
-    packets, current, lost, names = [], {}, collections.Counter(), set()
+    """Packets with events or a loss, by thread and begin; the names of all kinds of events; and where packets are missing."""
+    packets, current, lost, names, gaps = [], {}, collections.Counter(), set(), []
     for message in bt2.TraceCollectionMessageIterator(str(path)):
         kind = type(message)
         if kind is bt2._StreamBeginningMessageConst:
             names |= {cls.name for cls in message.stream.cls.values()}
         elif kind is bt2._DiscardedEventsMessageConst:
             lost[message.stream.trace.uuid, message.stream.id] += message.count
+        elif kind is bt2._DiscardedPacketsMessageConst:
+            gaps.append((message.beginning_default_clock_snapshot.value, message.end_default_clock_snapshot.value, message.count))
+        elif kind is bt2._PacketEndMessageConst:
+            stream = message.packet.stream
+            current[stream.trace.uuid, stream.id].end = message.default_clock_snapshot.value
         elif kind is bt2._PacketBeginningMessageConst:
             stream = message.packet.stream
             key = stream.trace.uuid, stream.id
@@ -49,7 +54,7 @@ def packets_of(path):
                 (message.event.name, clock.value, None if duration is None else int(duration), clock.clock_class.frequency,
                  {} if message.event.payload_field is None else plain(message.event.payload_field)))
     return sorted((packet for packet in packets if packet.events or packet.lost),
-                  key=lambda packet: (packet.who, packet.begin)), names
+                  key=lambda packet: (packet.who, packet.begin)), names, gaps
 
 
 class Calls:
@@ -62,7 +67,8 @@ class Calls:
         self.paths = collections.defaultdict(collections.Counter)
         self.lost = self.events = 0
         self.calls, self.hits = [], []  # every call that ended, and every entry or bare event
-        packets, names = packets_of(path)
+        packets, names, self.gaps = packets_of(path)
+        self.lost_packets = sum(count for _, _, count in self.gaps)
         self.with_exit = {name[:-5] for name in names if name.endswith("_exit")}
         threads = collections.OrderedDict()
         for packet in packets:
@@ -72,15 +78,20 @@ class Calls:
         for durations in self.durations.values():
             durations.sort()
 
+    def misses_packets(self, begin, end):
+        """Files have packets of several threads: a missing one may be any thread's that has no packet of its own at that time."""
+        return any(gap_begin <= end and begin <= gap_end for gap_begin, gap_end, _ in self.gaps)
+
     def read_thread(self, packets):
-        stack, cut_before, cut_open = [], None, collections.Counter()
+        stack, cut_before, cut_open, end_before = [], None, collections.Counter(), 0
         for packet in packets:
-            if packet.lost:
-                self.lost += packet.lost
+            self.lost += packet.lost
+            if packet.lost or self.misses_packets(end_before, packet.begin):
                 for call in stack:
                     self.numbers[call["name"]]["cut"] += 1
                     cut_open[call["name"]] += 1
                 stack, cut_before = [], packet.begin
+            end_before = packet.end
             for name, cycles, duration, frequency, fields in packet.events:
                 self.events += 1
                 event = {"at": self.events, "fields": fields, "who": packet.who, "process": packet.process}
@@ -94,7 +105,7 @@ class Calls:
                 if name.endswith("_entry") and function in self.with_exit:
                     stack.append({"name": function, "children": 0, "same": 0, "event": event})
         for call in stack:
-            self.numbers[call["name"]]["inside"] += 1
+            self.numbers[call["name"]]["cut" if self.misses_packets(end_before, 1 << 64) else "inside"] += 1
 
     def exit(self, stack, name, cycles, duration, frequency, cut_before, cut_open, event):
         numbers = self.numbers[name]

@@ -11,7 +11,7 @@ import pytest
 from calls_oracle import Calls, packets_of
 from harness import Trace
 from test_own_reader import CALLS, record
-from test_report import lose
+from test_report import lose, take_out
 
 
 def fields_of(data):
@@ -130,11 +130,13 @@ def test_perfetto_losses_and_probes(dyntrace, scratch, program_path):
     """A loss is a mark, and ends what was open: slices stay balanced (Perfetto asserts it)."""
     trace = record(dyntrace, "-e", "--function", "top_", "--function", "mid", "--probe", "leaf", "--mode", "block", "--",
                    program_path("calls"), 1500, 1)
-    lose(max((os.path.join(trace, name) for name in os.listdir(trace)), key=os.path.getsize), 1, 77)
+    biggest = max((os.path.join(trace, name) for name in os.listdir(trace)), key=os.path.getsize)
+    lose(biggest, 1, 77)
+    assert take_out(biggest, {2}) > 3
     path = os.path.join(scratch, "trace.pftrace")
     dyntrace("export", trace, "--perfetto", path)
     perfetto = Perfetto(path)
-    assert perfetto.marks == [("events lost", 77)]
+    assert perfetto.marks == [("events lost", 77), ("packets lost", 1)]
     names = Trace(trace).names()
     assert len(perfetto.instants) == names["leaf"]
     assert len([1 for one_slice in perfetto.slices[next(iter(perfetto.slices))]]) == names["top__entry"] + names["mid_entry"]

@@ -9,7 +9,7 @@ import pytest
 from calls_oracle import Calls, packets_of
 from test_export import HOSTILE, rename
 from test_own_reader import CALLS, record
-from test_report import lose
+from test_report import lose, take_out
 from test_values import compile_program
 
 READY = "!!globalThis.page"
@@ -52,7 +52,8 @@ def check(page, trace):
             assert counted == [numbers["calls"], numbers["total"], numbers["self"], numbers["max"]], name
     assert {tuple(path): tuple(rest) for path, *rest in page.run(PATHS.replace("{0}", ALL))} == \
         {path: (one["calls"], one["total"], one["self"]) for path, one in oracle.paths.items()}
-    assert page.run("page.meta.lost") == oracle.lost == page.run("page.meta.losses.reduce((sum, loss) => sum + loss[2], 0)")
+    assert page.run("page.meta.lost") == oracle.lost == page.run("page.meta.losses.reduce((sum, loss) => sum + (loss[5] ? 0 : loss[2]), 0)")
+    assert page.run("page.meta.lostPackets") == oracle.lost_packets
     return oracle
 
 
@@ -98,6 +99,17 @@ def test_losses(dyntrace, program_path, page):
     assert one.run(f"{thread}.losses.map(loss => loss.count)") == [77]
     assert one.run(f"(() => {{ const t = {thread}, loss = t.losses[0]; for (let i = t.from; i < t.to; i++) if (page.calls.kind[i] <= 1 &&"
                    "page.calls.begin[i] < loss.begin && page.calls.end[i] > loss.end) return false; return loss.end >= loss.begin })()")
+
+
+def test_missing_packets(dyntrace, program_path, page):
+    """(O2) As a loss: a gap with a count, and no call over it."""
+    trace = record(dyntrace, "-e", *CALLS, "--mode", "block", "--", program_path("calls"), 400, 1)
+    assert take_out(max((os.path.join(trace, name) for name in os.listdir(trace)), key=os.path.getsize), {1}) > 2
+    one = page(trace)
+    check(one, trace)
+    assert check_bars(one, trace) > 0
+    assert "1 packets of events are missing" in one.run("document.getElementById('notes').textContent")
+    assert one.run("page.threads.map(thread => thread.losses.map(loss => [loss.count, loss.isPackets]))") == [[[1, True]]]
 
 
 def test_unwound(dyntrace, scratch, page):

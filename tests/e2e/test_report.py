@@ -38,7 +38,7 @@ def check(dyntrace, trace):
     """Every number of every function."""
     rows, result = functions(dyntrace, trace)
     oracle = Calls(trace)
-    assert (result["events"], result["lost"]) == (oracle.events, oracle.lost)
+    assert (result["events"], result["lost"], result["lost_packets"]) == (oracle.events, oracle.lost, oracle.lost_packets)
     assert set(rows) == {name for name, numbers in oracle.numbers.items() if numbers["hits"] or numbers["calls"]}
     for name, row in rows.items():
         numbers, durations = oracle.numbers[name], oracle.durations[name]
@@ -136,6 +136,43 @@ def test_losses(dyntrace, program_path):
     cut = sum(row["cut"] for row in rows.values())
     assert f"{cut} calls were cut by the loss: they are in no number above\n" in text
     assert cut > 0 and sum(row["calls"] for row in rows.values()) + cut == sum(row["calls"] for row in whole.values())
+
+
+def take_out(path, numbers):
+    """Takes packets out of a file: nothing but their numbers tells. Gives how many packets the file had."""
+    with open(path, "r+b") as file:
+        data, kept = file.read(), bytearray()
+        at = index = 0
+        while at < len(data):
+            size = struct.unpack_from("<Q", data, at + 48)[0] // 8
+            kept += b"" if index in numbers else data[at:at + size]
+            at, index = at + size, index + 1
+        file.seek(0)
+        file.write(kept)
+        file.truncate()
+    return index
+
+
+def test_missing_packets(dyntrace, program_path):
+    """(O2) A thread may have lost the packets that no file has: its open calls are cut, calls behind have no wrong parent."""
+    trace = record(dyntrace, "-e", *CALLS, "--mode", "block", "--", program_path("calls"), 400, 2)
+    whole = functions(dyntrace, trace)[0]
+    files = sorted((os.path.join(trace, name) for name in os.listdir(trace) if name != "metadata"), key=os.path.getsize)
+    assert take_out(files[-1], {1, 2}) > 3
+    rows, oracle = check(dyntrace, trace)
+    assert oracle.lost_packets == 2 and oracle.lost == 0
+    cut = sum(row["cut"] for row in rows.values())
+    text = dyntrace("report", trace).stdout
+    assert "2 packets of events are missing in the trace\n" in text
+    assert 0 < cut < 30 and f"{cut} calls were cut by the loss: they are in no number above\n" in text
+    assert all(0 < rows[name]["calls"] < whole[name]["calls"] for name in rows)
+    # the same of the other ways to see calls
+    assert {(path[-2:-1] or (None,))[0] for path in oracle.paths if path[-1] == "mid"} == {"top_"}
+    tree = dyntrace("view", "--tree", trace).stdout
+    assert "[lost 2 packets of this thread or others: open calls are cut here]\n" in tree
+    assert set(re.findall(r"\| ( *)top_\(", tree)) == {""}  # nothing is around it
+    assert sorted(dyntrace("export", trace, "--folded", "-").stdout.splitlines()) == sorted(
+        f"{';'.join(path)} {numbers['self']}" for path, numbers in oracle.paths.items() if numbers["self"])
 
 
 def test_unwound(dyntrace, scratch):

@@ -140,8 +140,11 @@ static void add_note(const struct drawing *d)
 	quote_format(text, "<text class=\"note\" x=\"%.0f\" y=\"44\">%s of %" PRIu64
 		     " calls on %" PRIu64 " threads", MARGIN, time, calls, report->threads);
 	if (report->lost)
-		quote_format(text, " · %" PRIu64 " events lost, %" PRIu64 " calls cut by that",
-			     report->lost, cut);
+		quote_format(text, " · %" PRIu64 " events lost", report->lost);
+	if (report->lost_packets)
+		quote_format(text, " · %" PRIu64 " packets missing", report->lost_packets);
+	if (report->lost || report->lost_packets)
+		quote_format(text, ", %" PRIu64 " calls cut by that", cut);
 	if (without)
 		quote_format(text, " · without %" PRIu64 " calls whose entry or exit is missing",
 			     without);

@@ -88,6 +88,7 @@ struct sequence {
 	const struct trace_input *input;
 	uint32_t id; /* of the thread's packets */
 	uint64_t track;
+	struct gap_watch watch; /* of the thread */
 	bool is_begun;
 	int64_t last_ns; /* of the packet before */
 	VEC(const struct layout_event *) stack;
@@ -303,17 +304,15 @@ static void put_exit(struct sequence *s, int64_t ns, const struct packet_cursor 
 	s->stack.count--;
 }
 
-static void put_loss(struct sequence *s, const struct packet_cursor *cursor)
+static void put_loss(struct sequence *s, const char *name, uint64_t count, int64_t ns)
 {
-	static const char name[] = "events lost";
 	struct message packet, event, note;
-	int64_t ns = trace_layout_ns(&s->input->layout, cursor->lost_begin);
 
 	end_all(s, ns);
 	begin(&event);
 	begin(&note);
 	add_part(&note, ANNOTATION_NAME, "count", strlen("count"));
-	add_number(&note, ANNOTATION_UNSIGNED, cursor->lost);
+	add_number(&note, ANNOTATION_UNSIGNED, count);
 	add_number(&event, EVENT_TYPE, INSTANT);
 	add_part(&event, EVENT_NAME, name, strlen(name));
 	add_part(&event, EVENT_ANNOTATION, note.bytes, note.size);
@@ -331,8 +330,12 @@ static void take(struct sequence *s, enum cursor_item item, const struct packet_
 		ns = trace_layout_ns(&s->input->layout, cursor->lost_begin);
 	if (!s->is_begun)
 		begin_sequence(s, &cursor->head, ns);
+	const struct packet_gap *gap = gap_watch_item(&s->watch, &s->input->gaps, cursor);
+	if (gap)
+		put_loss(s, "packets lost", gap->packets,
+			 trace_layout_ns(&s->input->layout, gap->begin));
 	if (item == CURSOR_LOST_EVENTS) {
-		put_loss(s, cursor);
+		put_loss(s, "events lost", cursor->lost, ns);
 	} else if (item == CURSOR_EVENT && type->part == LAYOUT_EXIT) {
 		put_exit(s, ns, cursor);
 	} else if (item == CURSOR_EVENT) {
@@ -357,6 +360,7 @@ static void read_input(struct sequence *s, struct packet_cursor *cursor)
 			s->id++;
 			s->names = s->fields = 0;
 			s->is_begun = false;
+			s->watch = (struct gap_watch){ 0 };
 			s->track = (uint64_t)run->pid << 32 | run->tid;
 		}
 		trace_input_run(s->input, i, cursor);

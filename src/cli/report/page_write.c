@@ -115,10 +115,10 @@ static void add_threads(struct page *page)
 		const struct page_loss *loss = &calls->losses.items[i];
 
 		add_comma(page, !i);
-		quote_format(&page->text, "[%u,%" PRIu64 ",%" PRIu64 ",%" PRId64 ",%" PRId64 "]",
+		quote_format(&page->text, "[%u,%" PRIu64 ",%" PRIu64 ",%" PRId64 ",%" PRId64 ",%d]",
 			     loss->thread, loss->before, loss->loss.count,
 			     loss->loss.begin_ns - calls->first_ns,
-			     loss->loss.end_ns - calls->first_ns);
+			     loss->loss.end_ns - calls->first_ns, loss->loss.is_packets);
 	}
 	text_add(&page->text, "],\n\"arguments\":[");
 	for (size_t i = 0; i < calls->arguments.count; i++) {
@@ -172,6 +172,7 @@ static void add_meta(struct page *page)
 	add_number(page, "span", calls->last_ns - calls->first_ns);
 	add_number(page, "events", (int64_t)page->report->events);
 	add_number(page, "lost", (int64_t)page->report->lost);
+	add_number(page, "lostPackets", (int64_t)page->report->lost_packets);
 	add_functions(page);
 	add_threads(page);
 	if (calls->is_reduced) {

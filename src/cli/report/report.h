@@ -8,6 +8,7 @@
  *      stack: a recursive call's time is in the outer one's. Calls, mean and percentiles are per
  *      call.
  * (O2) A call that a loss of events cut has no duration in any number: it is counted as `cut`.
+ *      Where packets are missing, that is true of each thread that may miss one (packet_gap.h).
  * (O3) Self time is the duration less that of the calls inside it. A call whose entry isn't in the
  *      trace has none: it is counted as `partial`.
  */
@@ -75,6 +76,7 @@ struct report_call {
 
 struct report_loss {
 	uint64_t count;
+	bool is_packets; /* of this thread or of another one; otherwise events of this thread */
 	int64_t begin_ns, end_ns;
 };
 
@@ -94,7 +96,7 @@ struct report {
 	VEC(struct report_function) functions;
 	uint32_t *names; /* hash table of indices + 1 */
 	size_t names_room;
-	uint64_t events, lost, threads;
+	uint64_t events, lost, lost_packets, threads;
 	int64_t first_ns, last_ns; /* of all events; first > last: none */
 	bool is_damaged;
 

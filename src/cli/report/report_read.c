@@ -3,7 +3,8 @@
  *
  * A thread's open calls are a stack. An exit closes the innermost open call of its function; calls
  * above that one have ended without an exit. A loss empties the stack: what was open before it, and
- * exits behind it whose entries came before, belong to calls that it cut.
+ * exits behind it whose entries came before, belong to calls that it cut. So does a packet that is
+ * missing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,7 @@ struct replay {
 	const struct packet_cursor *cursor;
 	uint32_t thread;
 	VEC(struct open_call) stack;
+	struct gap_watch watch; /* of the thread */
 	uint64_t cut_before; /* clock: calls that began earlier were cut by a loss; 0: none */
 	uint64_t unnoted; /* events */
 	uint64_t done, whole; /* bytes of runs that were read, and of all traces */
@@ -515,6 +517,28 @@ static void take_loss(struct replay *replay)
 	replay->cut_before = replay->cursor->head.timestamp_begin;
 }
 
+/* (O2) Packets are missing before the cursor's, which may be the thread's. */
+static void take_gap(struct replay *replay, const struct packet_gap *gap)
+{
+	struct report_listener *listener = replay->report->listener;
+
+	replay->now = replay->now > gap->begin ? replay->now : gap->begin;
+	drop_all(replay, true);
+	if (listener && listener->lose)
+		listener->lose(listener,
+			       &(struct report_loss){ .count = gap->packets,
+						      .is_packets = true,
+						      .begin_ns = ns_of(replay, gap->begin),
+						      .end_ns = ns_of(replay, gap->end) });
+	replay->cut_before = replay->cursor->head.timestamp_begin;
+}
+
+/* Is it known where the thread's open calls have their ends? */
+static void end_thread(struct replay *replay)
+{
+	drop_all(replay, replay->input && gap_watch_end(&replay->watch, &replay->input->gaps));
+}
+
 /* ---- threads -------------------------------------------------------------------------------- */
 
 static void read_run(struct replay *replay, struct packet_cursor *cursor)
@@ -522,6 +546,11 @@ static void read_run(struct replay *replay, struct packet_cursor *cursor)
 	enum cursor_item item;
 
 	while ((item = packet_cursor_next(cursor)) < CURSOR_END && !replay->failed) {
+		const struct packet_gap *gap =
+			gap_watch_item(&replay->watch, &replay->input->gaps, cursor);
+
+		if (gap)
+			take_gap(replay, gap);
 		if (item == CURSOR_EVENT)
 			take_event(replay);
 		else if (item == CURSOR_LOST_EVENTS)
@@ -536,13 +565,15 @@ static void read_input(struct replay *replay, const struct trace_input *input,
 	const struct trace_layout *layout = &input->layout;
 
 	replay->input = input;
+	replay->report->lost_packets += input->gaps.packets;
 	for (size_t i = 0; i < input->runs.count && !replay->failed; i++) {
 		const struct trace_run *run = &input->runs.items[i];
 
 		if (trace_input_is_new_thread(input, i)) {
-			drop_all(replay, false);
+			end_thread(replay);
 			replay->thread++;
 			replay->cut_before = 0;
+			replay->watch = (struct gap_watch){ 0 };
 			replay->now = run->begin;
 			replay->report->threads++;
 			if (replay->report->listener && replay->report->listener->begin_thread)
@@ -556,7 +587,7 @@ static void read_input(struct replay *replay, const struct trace_input *input,
 		read_run(replay, cursor);
 		replay->done += run->to - run->from;
 	}
-	drop_all(replay, false);
+	end_thread(replay);
 }
 
 static struct error *prepare(struct report *report, const struct own_traces *traces)

@@ -67,6 +67,7 @@ void report_notes(const struct report *report, struct strbuf *text)
 		inside += f->inside;
 	}
 	add_note(text, report->lost, "events were lost");
+	add_note(text, report->lost_packets, "packets of events are missing in the trace");
 	add_note(text, cut, "calls were cut by the loss: they are in no number above");
 	calls_table_fates(unwound, inside, 0, text);
 	add_note(text, partial, "calls without an entry in the trace: they have no self time");
@@ -75,8 +76,9 @@ void report_notes(const struct report *report, struct strbuf *text)
 static void add_json(const struct report *report, const struct calls_table *table,
 		     struct strbuf *text)
 {
-	quote_format(text, "{\"events\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"threads\":%" PRIu64
-		     ",\"functions\":", report->events, report->lost, report->threads);
+	quote_format(text, "{\"events\":%" PRIu64 ",\"lost\":%" PRIu64
+		     ",\"lost_packets\":%" PRIu64 ",\"threads\":%" PRIu64 ",\"functions\":",
+		     report->events, report->lost, report->lost_packets, report->threads);
 	calls_table_json(table, text);
 	text_add(text, "}\n");
 }

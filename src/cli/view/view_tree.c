@@ -14,7 +14,8 @@
 
 struct tree_thread {
 	uint32_t pid, tid;
-	VEC(const struct layout_event *) stack; /* open calls: the types of their entries */
+	VEC(const char *) stack; /* open calls: their functions, of the tree's names */
+	struct gap_watch watch;
 	bool is_leaf; /* its exit, the next event, was printed with its entry */
 };
 
@@ -22,6 +23,7 @@ struct view_tree {
 	struct viewer *viewer;
 	bool all_arguments;
 	VEC(struct tree_thread *) threads; /* by process and thread */
+	VEC(char *) names; /* of functions, sorted: they outlive the types of a round of view -f */
 	uint32_t pid; /* of the last line */
 	bool has_pid;
 };
@@ -46,6 +48,9 @@ void view_tree_free(struct view_tree *tree)
 		free(tree->threads.items[i]);
 	}
 	vec_free(&tree->threads);
+	for (size_t i = 0; i < tree->names.count; i++)
+		free(tree->names.items[i]);
+	vec_free(&tree->names);
 	free(tree);
 }
 
@@ -90,6 +95,33 @@ static struct tree_thread *find_thread(struct view_tree *tree, uint32_t pid, uin
 	return tree->threads.items[at] = thread;
 }
 
+/* ---- names ---------------------------------------------------------------------------------- */
+
+static int compare_name(const char *name, const struct layout_event *type)
+{
+	int order = strncmp(name, type->name, type->stem);
+
+	return order ? order : name[type->stem] != '\0';
+}
+
+/* The function of an event, which stays as long as the tree; NULL: out of memory. */
+static const char *name_of(struct view_tree *tree, const struct layout_event *type)
+{
+	size_t at = sorted_count(tree->names.count, i,
+				 compare_name(tree->names.items[i], type) < 0);
+
+	if (at < tree->names.count && !compare_name(tree->names.items[at], type))
+		return tree->names.items[at];
+	char *name = strndup(type->name, type->stem);
+	if (!name || !vec_push(&tree->names, NULL)) {
+		free(name);
+		return NULL;
+	}
+	memmove(&tree->names.items[at + 1], &tree->names.items[at],
+		(tree->names.count - 1 - at) * sizeof(name));
+	return tree->names.items[at] = name;
+}
+
 /* ---- lines ---------------------------------------------------------------------------------- */
 
 /* The process, where another one's line was before. */
@@ -124,10 +156,10 @@ static void add_head(struct view_tree *tree, const struct tree_thread *thread, b
 		text_add(&viewer->line.text, "  ");
 }
 
-static void add_name(struct view_tree *tree, const struct layout_event *type)
+static void add_name(struct view_tree *tree, const char *name, size_t length)
 {
 	text_own(&tree->viewer->line.text, tree->viewer->line.colours.name);
-	quote_plain(&tree->viewer->line.text, type->name, type->stem);
+	quote_plain(&tree->viewer->line.text, name, length);
 	text_own(&tree->viewer->line.text, tree->viewer->line.colours.off);
 }
 
@@ -210,13 +242,14 @@ static unsigned take_entry(struct view_tree *tree, struct tree_thread *thread,
 	size_t depth = thread->stack.count;
 	bool is_call = layout_exit_of(cursor->layout, cursor->type) != NULL;
 	unsigned lines = 0;
+	const char *name = name_of(tree, cursor->type);
 
 	thread->is_leaf = packet_cursor_peek(cursor, &next_type, &next) &&
 			  layout_is_exit_of(cursor->type, next_type);
 	if (is_shown) {
 		add_head(tree, thread, thread->is_leaf,
 			 thread->is_leaf ? duration_of(next_type, next) : 0, depth);
-		add_name(tree, cursor->type);
+		add_name(tree, cursor->type->name, cursor->type->stem);
 		text_add(text, "(");
 		add_arguments(tree, cursor->type, cursor->event);
 		text_add(text, ")");
@@ -228,7 +261,7 @@ static unsigned take_entry(struct view_tree *tree, struct tree_thread *thread,
 		lines = 1 + add_backtrace(tree, thread, cursor->type, cursor->event, depth);
 	}
 	if (is_call && !thread->is_leaf && depth < DEPTH_MAX &&
-	    !vec_push(&thread->stack, cursor->type))
+	    (!name || !vec_push(&thread->stack, name)))
 		text->failed = true;
 	return lines;
 }
@@ -242,7 +275,7 @@ static unsigned add_end(struct view_tree *tree, const struct tree_thread *thread
 	add_head(tree, thread, true, duration_of(cursor->type, cursor->event),
 		 thread->stack.count);
 	text_add(text, "} ");
-	add_name(tree, cursor->type);
+	add_name(tree, cursor->type->name, cursor->type->stem);
 	add_result(tree, cursor->type, cursor->event);
 	text_own(text, note);
 	text_add(text, "\n");
@@ -259,20 +292,19 @@ static unsigned take_exit(struct view_tree *tree, struct tree_thread *thread,
 		thread->is_leaf = false;
 		return 0;
 	}
-	while (at && !layout_is_exit_of(thread->stack.items[at - 1], cursor->type))
+	while (at && compare_name(thread->stack.items[at - 1], cursor->type))
 		at--;
 	if (!at)
 		return is_shown ? add_end(tree, thread, cursor, " (its entry isn't in the trace)") :
 				  0;
 	while (thread->stack.count > at) {
-		const struct layout_event *entry =
-			thread->stack.items[--thread->stack.count];
+		const char *name = thread->stack.items[--thread->stack.count];
 
 		if (!is_shown)
 			continue;
 		add_head(tree, thread, false, 0, thread->stack.count);
 		text_add(&tree->viewer->line.text, "} ");
-		add_name(tree, entry);
+		add_name(tree, name, strlen(name));
 		text_add(&tree->viewer->line.text, " (ended without an exit)\n");
 		lines++;
 	}
@@ -288,7 +320,7 @@ static unsigned take_bare(struct view_tree *tree, struct tree_thread *thread,
 	if (!is_shown)
 		return 0;
 	add_head(tree, thread, false, 0, thread->stack.count);
-	add_name(tree, cursor->type);
+	add_name(tree, cursor->type->name, cursor->type->stem);
 	size_t before = text->length;
 	text_add(text, " { ");
 	size_t start = text->length;
@@ -302,8 +334,8 @@ static unsigned take_bare(struct view_tree *tree, struct tree_thread *thread,
 }
 
 /* A loss ends all open calls: nobody knows which of them go on. */
-static unsigned take_loss(struct view_tree *tree, struct tree_thread *thread,
-			  const struct packet_cursor *cursor, bool is_shown)
+static unsigned take_loss(struct view_tree *tree, struct tree_thread *thread, uint64_t lost,
+			  const char *what, bool is_shown)
 {
 	struct viewer *viewer = tree->viewer;
 	bool had_calls = thread->stack.count > 0;
@@ -315,8 +347,8 @@ static unsigned take_loss(struct view_tree *tree, struct tree_thread *thread,
 	add_head(tree, thread, false, 0, 0);
 	text_own(&viewer->line.text, viewer->line.colours.loss);
 	text_add(&viewer->line.text, "[lost ");
-	text_unsigned(&viewer->line.text, cursor->lost);
-	text_add(&viewer->line.text, cursor->lost == 1 ? " event" : " events");
+	text_unsigned(&viewer->line.text, lost);
+	text_own(&viewer->line.text, what);
 	text_add(&viewer->line.text, had_calls ? ": open calls are cut here]" : "]");
 	text_own(&viewer->line.text, viewer->line.colours.off);
 	text_add(&viewer->line.text, "\n");
@@ -333,14 +365,23 @@ unsigned view_tree_take(struct view_tree *tree, struct trace_stream *stream, boo
 		tree->viewer->line.text.failed = true;
 		return 0;
 	}
-	if (stream->item == CURSOR_LOST_PACKETS)
-		return 0;
 	bool is_event = stream->item == CURSOR_EVENT;
 	enum layout_part part = is_event ? cursor->type->part : LAYOUT_BARE;
-	if (is_shown && !(part == LAYOUT_EXIT && thread->is_leaf))
+	const struct packet_gap *gap =
+		gap_watch_item(&thread->watch, &stream->input->gaps, cursor);
+	if (is_shown && (is_event || gap || stream->item == CURSOR_LOST_EVENTS) &&
+	    !(part == LAYOUT_EXIT && thread->is_leaf && !gap))
 		lines = add_process(tree, stream);
+	if (gap)
+		lines += take_loss(tree, thread, gap->packets,
+				   gap->packets == 1 ? " packet of this thread or another" :
+						       " packets of this thread or others",
+				   is_shown);
+	if (stream->item == CURSOR_LOST_EVENTS)
+		lines += take_loss(tree, thread, cursor->lost,
+				   cursor->lost == 1 ? " event" : " events", is_shown);
 	if (!is_event)
-		return lines + take_loss(tree, thread, cursor, is_shown);
+		return lines;
 	view_own_modules(tree->viewer, &stream->input->layout);
 	tree->viewer->line.event = (struct frames_event){ cursor->head.pid, cursor->cycles };
 	if (part == LAYOUT_ENTRY)

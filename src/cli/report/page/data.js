@@ -127,8 +127,8 @@ async function loadData() {
 		threads.push({ index: threads.length, pid, tid, name, from, to: from + count, sumCount, sums: [], losses: [] });
 		from += count;
 	}
-	for (const [thread, before, count, begin, end] of meta.losses)
-		threads[thread].losses.push({ before, count, begin, end });
+	for (const [thread, before, count, begin, end, isPackets] of meta.losses)
+		threads[thread].losses.push({ before, count, begin, end, isPackets: isPackets === 1 });
 	if (isReduced)
 		readSums(next);
 	for (const thread of threads) {

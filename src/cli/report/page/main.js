@@ -23,6 +23,9 @@ function drawNotes() {
 	if (meta.lost)
 		notes.push(`${count(meta.lost)} events were lost, where the timeline has a hatched gap.` +
 			(cut ? ` ${count(cut)} calls were cut by that: they are in no number.` : ''));
+	if (meta.lostPackets)
+		notes.push(`${count(meta.lostPackets)} packets of events are missing in the trace, where the timeline has a hatched gap: nobody ` +
+			'knows of which threads.' + (cut && !meta.lost ? ` ${count(cut)} calls were cut by that: they are in no number.` : ''));
 	if (isReduced)
 		notes.push(`The trace is too large for a page: ${count(meta.left)} calls shorter than ${time(meta.resolution)} are sums per ` +
 			`${time(meta.bucket)} of time; the timeline shows how busy that time was. The slowest calls of each function, and ` +

@@ -142,7 +142,7 @@ function drawLoss(g, thread, loss, y) {
 	g.stroke();
 	g.restore();
 	g.fillStyle = variable('--loss');
-	g.fillText(`${count(loss.count)} lost`, Math.max(2, Math.min(x, widthOf() - 90)), y + TITLE - 7);
+	g.fillText(`${count(loss.count)} ${loss.isPackets ? 'packets ' : ''}lost`, Math.max(2, Math.min(x, widthOf() - 90)), y + TITLE - 7);
 }
 
 function drawThread(g, thread, top, height) {
@@ -270,7 +270,8 @@ function tipFor(event) {
 			WHY[calls.kind[call]], `at ${moment(calls.begin[call], (view.to - view.from) / 1000)} (${clock(calls.begin[call])})`,
 			threadText(thread), calls.arguments.get(call) || ''].filter(line => line));
 	else if (loss)
-		showTip(event, `${count(loss.count)} events lost`, [`within ${time(loss.end - loss.begin)}`, threadText(thread)]);
+		showTip(event, `${count(loss.count)} ${loss.isPackets ? 'packets' : 'events'} lost`, [`within ${time(loss.end - loss.begin)}`,
+			loss.isPackets ? `of this thread or of others: ${threadText(thread)}` : threadText(thread)]);
 	else if (sum)
 		showTip(event, functions[sum.function].name, [`${count(sum.calls)} calls shorter than ${time(meta.resolution)}`,
 			`${time(sum.total)} of ${time(meta.bucket)}`]);

@@ -24,6 +24,7 @@ void trace_input_free(struct trace_input *input)
 	}
 	vec_free(&input->files);
 	vec_free(&input->runs);
+	vec_free(&input->gaps.items);
 	trace_layout_free(&input->layout);
 	if (input->directory >= 0)
 		close(input->directory);
@@ -174,7 +175,8 @@ static struct error *scan_file(struct trace_input *input, size_t index, bool joi
 		    !packet_follows(&before, &head))
 			return error_new(ERROR_FAILED, "a packet of '%s' is wrong, at byte %llu",
 					 file->name, (unsigned long long)at);
-		if (!add_packet(input, index, at, &head, &before, joins))
+		if (!add_packet(input, index, at, &head, &before, joins) ||
+		    !packet_gaps_note(&input->gaps, &before, &head))
 			return no_memory();
 		if (!is_empty(&head, &before)) {
 			file->solid = at + head.packet_size / 8;
@@ -216,7 +218,8 @@ static bool has_overlaps(const struct trace_input *input)
 static struct error *scan(struct trace_input *input)
 {
 	for (int joins = 1; joins >= 0; joins--) {
-		input->runs.count = 0;
+		input->runs.count = input->gaps.items.count = 0;
+		input->gaps.packets = 0;
 		for (size_t i = 0; i < input->files.count; i++) {
 			struct error *error = scan_file(input, i, joins);
 
@@ -229,6 +232,7 @@ static struct error *scan(struct trace_input *input)
 		if (!has_overlaps(input))
 			break;
 	}
+	packet_gaps_join(&input->gaps);
 	for (size_t i = 0; i < input->files.count; i++)
 		input->size += input->files.items[i].size;
 	return NULL;

@@ -9,7 +9,7 @@
 #ifndef DYNTRACE_TRACE_INPUT_H
 #define DYNTRACE_TRACE_INPUT_H
 
-#include "packet_cursor.h"
+#include "packet_gap.h"
 
 struct trace_file {
 	char *name;
@@ -35,6 +35,7 @@ struct trace_input {
 	struct trace_layout layout;
 	VEC(struct trace_file) files; /* by name: the order in which libbabeltrace2 numbers them */
 	VEC(struct trace_run) runs; /* by process, thread and begin */
+	struct packet_gaps gaps; /* packets that no file has */
 	uint64_t size; /* bytes of all packets */
 };
 
