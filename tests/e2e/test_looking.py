@@ -54,10 +54,17 @@ def test_pager_and_errors(dyntrace, scratch):
 def test_progress(dyntrace, program_path, processes):
     """After a second, a bar on stderr; it is gone at the end. The output waits for its reader meanwhile."""
     trace = record(dyntrace, "-e", *CALLS, "--mode", "block", "--", program_path("calls"), 20000, 1)
-    master, slave = pty.openpty()
-    export = processes.start([dyntrace.path, "export", trace, "--perfetto", "-"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                             stderr=slave, env={**{name: value for name, value in os.environ.items() if name != "NO_COLOR"}, "TERM": "xterm"})
-    os.close(slave)
+    env = {**{name: value for name, value in os.environ.items() if name != "NO_COLOR"}, "TERM": "xterm"}
+    readers = []
+    for words in (["export", trace, "--perfetto", "-"], ["export", trace, "--csv", "-"], ["view", trace], ["export", trace, "--speedscope", "-"]):
+        master, slave = pty.openpty()
+        readers.append((master, processes.start([dyntrace.path, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=slave, env=env)))
+        os.close(slave)
+    for master, export in readers:
+        check_bar(master, export)
+
+
+def check_bar(master, export):
     with open(master, "rb", buffering=0) as screen:
         said = screen.read(4096)
         while said.count(b"%") < 3:

@@ -103,7 +103,7 @@ def test_losses(dyntrace, program_path, page):
 
 def test_missing_packets(dyntrace, program_path, page):
     """(O2) As a loss: a gap with a count, and no call over it."""
-    trace = record(dyntrace, "-e", *CALLS, "--mode", "block", "--", program_path("calls"), 400, 1)
+    trace = record(dyntrace, "-e", *CALLS, "--function", "run", "--mode", "block", "--", program_path("calls"), 400, 1)
     assert take_out(max((os.path.join(trace, name) for name in os.listdir(trace)), key=os.path.getsize), {1}) > 2
     one = page(trace)
     check(one, trace)

@@ -33,11 +33,14 @@ struct error *export_csv(struct exporting *exporting)
 {
 	struct viewer viewer = { .line.colours = { "", "", "", "", "" } };
 	struct trace_merge merge;
+	uint64_t done = 0, whole = 0;
 	struct error *error = trace_merge_begin(&merge, exporting->traces->inputs.items,
 						exporting->traces->inputs.count);
 
 	if (error)
 		return error;
+	for (size_t i = 0; i < exporting->traces->inputs.count; i++)
+		whole += exporting->traces->inputs.items[i]->size;
 	text_add(&exporting->text, "ns,pid,tid,name,fields\n");
 	for (struct trace_stream *stream; (stream = trace_merge_next(&merge));) {
 		if (stream->item == CURSOR_DAMAGED) {
@@ -48,6 +51,7 @@ struct error *export_csv(struct exporting *exporting)
 			continue;
 		add_event(exporting, &viewer, stream);
 		view_reader_count(exporting->reader, 1);
+		view_reader_progress(exporting->reader, done += stream->cursor.size, whole);
 		if (!export_flush(exporting, false))
 			break;
 	}

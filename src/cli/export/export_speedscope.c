@@ -133,7 +133,8 @@ static struct error *read_once(struct speedscope *s, struct report *report)
 struct error *export_speedscope(struct exporting *exporting)
 {
 	struct speedscope s = { .listener = { .end = take_end }, .exporting = exporting };
-	struct report first = { .listener = &s.listener }, second = { .listener = &s.listener };
+	struct report first = { .listener = &s.listener, .readings = 2 },
+		      second = { .listener = &s.listener, .reading = 1, .readings = 2 };
 	struct error *error = read_once(&s, &first);
 
 	if (!error) {

@@ -40,8 +40,9 @@ static struct page_limits limits(void)
 static struct error *make(const char *path)
 {
 	struct page_request request = { .path = path, .limits = limits() };
-	struct error *error = view_reader_run(path, &view_reader_default_limits, write_page,
-					      &request);
+	struct view_reader_limits limited = view_reader_default_limits;
+	limited.has_progress = true;
+	struct error *error = view_reader_run(path, &limited, write_page, &request);
 
 	if (error && error_kind(error) == ERROR_REFUSED)
 		return error_wrap(error, "cannot make a page: this is not a whole trace of "

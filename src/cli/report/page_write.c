@@ -223,8 +223,8 @@ struct error *page_write(const struct page_request *request, const struct own_tr
 	struct page_calls calls = { .listener = page_calls_listener,
 				    .limits = &request->limits,
 				    .viewer = &viewer };
-	struct report first = { .wants_tree = true, .listener = &calls.listener },
-		      second = { .listener = &calls.listener };
+	struct report first = { .wants_tree = true, .listener = &calls.listener, .readings = 2 },
+		      second = { .listener = &calls.listener, .reading = 1, .readings = 2 };
 	struct page page = { .request = request, .traces = traces, .reader = reader,
 			     .report = &first, .calls = &calls };
 	struct error *error = report_read(&first, traces, reader);

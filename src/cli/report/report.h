@@ -104,6 +104,7 @@ struct report {
 	VEC(struct report_node) nodes;
 	bool has_folded; /* paths that are too deep, or too many, were joined */
 
+	unsigned reading, readings; /* which of how many over the trace, for the bar; 0: one */
 	const char *wanted; /* the function to look at closely; NULL: none */
 	uint32_t wanted_index;
 	VEC(struct report_edge) callers, callees; /* by function; the last one: no caller */

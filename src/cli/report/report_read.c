@@ -482,10 +482,12 @@ static void take_event(struct replay *replay)
 	if (++replay->unnoted == NOTE_EVENTS) {
 		view_reader_count(replay->reader, replay->unnoted);
 		replay->unnoted = 0;
+		const struct report *report = replay->report;
 		view_reader_progress(replay->reader,
-				     replay->done + replay->cursor->window_at +
-					     replay->cursor->next - replay->from,
-				     replay->whole);
+				     report->reading * replay->whole + replay->done +
+					     replay->cursor->window_at + replay->cursor->next -
+					     replay->from,
+				     replay->whole * (report->readings ? report->readings : 1));
 	}
 	if (type->part == LAYOUT_EXIT) {
 		end_call(replay, meaning);

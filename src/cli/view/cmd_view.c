@@ -35,7 +35,7 @@ static const struct option_spec options[] = {
 	{ 0, "around", "TIME", "50 lines, from 0.1 ms before this time on",
 	  .string = &args.select.around },
 	{ 'n', NULL, "N", "only the first N lines", .string = &args.select.count },
-	{ 'f', "follow", NULL, "go on with what is being recorded, until that ends; one event per line",
+	{ 'f', "follow", NULL, "go on with what is being recorded, until that ends",
 	  .flag = &args.follow },
 	{ 0, "tree", NULL, "calls as a tree (default on a terminal, for a trace with exits)",
 	  .flag = &args.tree },
@@ -128,8 +128,9 @@ static struct error *print_other(struct view_reader *reader, void *path)
 
 static struct error *read_trace(const char *path)
 {
-	struct error *error = view_reader_run(path, &view_reader_default_limits, print_own,
-					      (void *)path);
+	struct view_reader_limits limits = view_reader_default_limits;
+	limits.has_progress = !args.is_terminal; /* lines that come are progress */
+	struct error *error = view_reader_run(path, &limits, print_own, (void *)path);
 	if (!error || error_kind(error) != ERROR_REFUSED)
 		return error;
 	/* not ours, or damaged: libbabeltrace2 knows more kinds of traces */
@@ -151,8 +152,6 @@ static struct error *run(const struct words *words, int *ret_status)
 		return error;
 	if (args.tree && (args.json || args.lines))
 		return error_new(ERROR_USAGE, "give one of --tree, --lines and --json");
-	if (args.tree && args.follow)
-		return error_new(ERROR_USAGE, "-f: not with --tree");
 	args.is_terminal = isatty(STDOUT_FILENO);
 	args.has_colour = cli_has_colour(STDOUT_FILENO);
 	if (args.follow)

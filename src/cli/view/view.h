@@ -37,6 +37,7 @@ struct viewer {
 	struct error *select_error;
 	enum { TREE_NEVER, TREE_ALWAYS, TREE_IF_EXITS } tree;
 	bool all_arguments; /* in a tree */
+	uint64_t done, whole; /* bytes of events that were read, and of the traces */
 	bool named_only; /* leave arguments without debug information out of lists of fields */
 };
 

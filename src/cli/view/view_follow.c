@@ -14,6 +14,7 @@
 #include "control/base/cleanup.h"
 #include "control/lines/frames.h"
 #include "view_select.h"
+#include "view_tree.h"
 
 #define ROUND_MS 100
 
@@ -29,6 +30,7 @@ struct follow {
 	const char *path, *filter;
 	VEC(struct place) places;
 	bool is_placed; /* the times of the selection are known */
+	struct view_tree *tree; /* NULL: one event per line */
 };
 
 static void free_places(struct follow *follow)
@@ -96,7 +98,7 @@ static struct error *print_round(struct follow *follow, struct trace_input *inpu
 	    !(viewer->filter = view_filter_create(follow->filter, &view_filter_own)))
 		error = error_new(ERROR_FAILED, "out of memory");
 	if (!error)
-		view_own_print(viewer, &merge);
+		view_own_print(viewer, &merge, follow->tree);
 	if (!error && viewer->filter)
 		error = error_wrap(view_filter_error(viewer->filter), "--filter");
 	view_filter_destroy(viewer->filter);
@@ -134,7 +136,9 @@ static struct error *read_round(struct follow *follow, bool is_last)
 
 struct error *view_follow_run(const char *path, const char *filter, struct viewer *viewer)
 {
-	_cleanup_(free_places) struct follow follow = { viewer, path, filter, { 0 }, false };
+	_cleanup_(view_tree_freep) struct view_tree *tree = NULL;
+	_cleanup_(free_places) struct follow follow = { .viewer = viewer, .path = path,
+							.filter = filter };
 	struct timespec nap = { .tv_nsec = ROUND_MS * 1000 * 1000 };
 	struct traces found = { 0 };
 	struct error *error = view_traces_find(path, &found);
@@ -142,6 +146,9 @@ struct error *view_follow_run(const char *path, const char *filter, struct viewe
 	if (!error)
 		error = view_reader_begin(viewer->reader, found.size, found.metadata);
 	view_traces_free(&found);
+	if (!error && viewer->tree == TREE_ALWAYS &&
+	    !(follow.tree = tree = view_tree_create(viewer, viewer->all_arguments)))
+		error = error_new(ERROR_FAILED, "out of memory");
 	for (bool is_last = false; !error && !is_last && !viewer->write_error;) {
 		is_last = view_reader_is_over(viewer->reader);
 		error = read_round(&follow, is_last);

@@ -123,7 +123,7 @@ static void print_one(struct viewer *viewer, struct view_tree *tree, struct trac
 		viewer->select->shown += lines;
 }
 
-static void print_all(struct viewer *viewer, struct trace_merge *merge, struct view_tree *tree)
+void view_own_print(struct viewer *viewer, struct trace_merge *merge, struct view_tree *tree)
 {
 	for (struct trace_stream *stream; (stream = trace_merge_next(merge));) {
 		if (stream->item == CURSOR_DAMAGED)
@@ -135,19 +135,11 @@ static void print_all(struct viewer *viewer, struct trace_merge *merge, struct v
 		if (viewer->line.text.length >= VIEW_READER_KEPT_MAX)
 			viewer->write_error = view_reader_flush(viewer->reader, &viewer->line.text);
 		view_reader_note(viewer->reader, stream->item == CURSOR_EVENT, &viewer->line.text);
+		viewer->done += stream->item == CURSOR_EVENT ? stream->cursor.size : 0;
+		view_reader_progress(viewer->reader, viewer->done, viewer->whole);
 		if (viewer->write_error)
 			return;
 	}
-}
-
-void view_own_print(struct viewer *viewer, struct trace_merge *merge)
-{
-	print_all(viewer, merge, NULL);
-}
-
-static void tree_freep(struct view_tree **tree)
-{
-	view_tree_free(*tree);
 }
 
 struct error *view_own_run(const char *path, struct viewer *viewer)
@@ -162,11 +154,13 @@ struct error *view_own_run(const char *path, struct viewer *viewer)
 		error = view_select_place(viewer->select, first_time(&traces));
 	if (error)
 		return error;
-	_cleanup_(tree_freep) struct view_tree *tree = NULL;
+	_cleanup_(view_tree_freep) struct view_tree *tree = NULL;
 	if ((viewer->tree == TREE_ALWAYS ||
 	     (viewer->tree == TREE_IF_EXITS && view_tree_has_exits(&traces))) &&
 	    !(tree = view_tree_create(viewer, viewer->all_arguments)))
 		return error_new(ERROR_FAILED, "out of memory");
-	print_all(viewer, &merge, tree);
+	for (size_t i = 0; i < traces.inputs.count; i++)
+		viewer->whole += traces.inputs.items[i]->size;
+	view_own_print(viewer, &merge, tree);
 	return viewer->is_damaged ? view_reader_damaged(viewer->reader, path, "stumbled") : NULL;
 }

@@ -23,8 +23,10 @@ struct error *view_own_open(const char *path, const char *other, struct view_rea
 			    struct own_traces *ret_traces, struct own_traces *ret_others);
 void view_own_close(struct own_traces *traces);
 
-/* Prints the events of a merge, one per line. */
-void view_own_print(struct viewer *viewer, struct trace_merge *merge);
+struct view_tree;
+
+/* Prints the events of a merge, one per line, or as `tree` has them. */
+void view_own_print(struct viewer *viewer, struct trace_merge *merge, struct view_tree *tree);
 /* Prints all events. */
 struct error *view_own_run(const char *path, struct viewer *viewer);
 

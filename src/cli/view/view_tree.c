@@ -242,7 +242,6 @@ static unsigned take_entry(struct view_tree *tree, struct tree_thread *thread,
 	size_t depth = thread->stack.count;
 	bool is_call = layout_exit_of(cursor->layout, cursor->type) != NULL;
 	unsigned lines = 0;
-	const char *name = name_of(tree, cursor->type);
 
 	thread->is_leaf = packet_cursor_peek(cursor, &next_type, &next) &&
 			  layout_is_exit_of(cursor->type, next_type);
@@ -260,9 +259,11 @@ static unsigned take_entry(struct view_tree *tree, struct tree_thread *thread,
 		text_add(text, "\n");
 		lines = 1 + add_backtrace(tree, thread, cursor->type, cursor->event, depth);
 	}
-	if (is_call && !thread->is_leaf && depth < DEPTH_MAX &&
-	    (!name || !vec_push(&thread->stack, name)))
-		text->failed = true;
+	if (is_call && !thread->is_leaf && depth < DEPTH_MAX) {
+		const char *name = name_of(tree, cursor->type);
+
+		text->failed |= !name || !vec_push(&thread->stack, name);
+	}
 	return lines;
 }
 

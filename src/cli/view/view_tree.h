@@ -16,6 +16,10 @@ struct view_tree;
 /* `all_arguments`: also those without a name. NULL: out of memory. */
 struct view_tree *view_tree_create(struct viewer *viewer, bool all_arguments);
 void view_tree_free(struct view_tree *tree);
+static inline void view_tree_freep(struct view_tree **tree)
+{
+	view_tree_free(*tree);
+}
 /* Takes the next event or loss, in the order of time. `is_shown`: appends its line, too. Gives how
  * many lines were appended. */
 unsigned view_tree_take(struct view_tree *tree, struct trace_stream *stream, bool is_shown);
