@@ -161,6 +161,20 @@ def test_selection(dyntrace, program_path, page):
     assert one.run("page.threads.filter(thread => !thread.isHidden).length") == 1
     one.key("Escape")
     assert one.run("document.querySelectorAll('.chip').length") == 0 and table_of(one)["top_"]["count"] == 120
+    # the table has the chosen function and what was called inside it
+    one.run("page.chooseFunction(page.functions.findIndex(f => f.name === 'rec'))")
+    inside = collections.defaultdict(collections.Counter)
+    for path, numbers in Calls(trace).paths.items():
+        if "rec" in path:
+            inside[path[-1]].update(numbers)
+    rows = {row["name"]: row for row in one.run("page.table.rows")}
+    assert set(rows) == set(inside) == {"rec", "leaf"}
+    for name, row in rows.items():
+        assert (row["calls"], row["self"]) == (inside[name]["calls"], inside[name]["self"]), name
+    assert rows["leaf"]["total"] == inside["leaf"]["total"] and rows["rec"]["total"] == Calls(trace).numbers["rec"]["total"]
+    assert rows["leaf"]["calls"] < Calls(trace).numbers["leaf"]["calls"]
+    assert len(one.run("[...document.querySelectorAll('#functions tbody tr')].map(row => row.cells[0].textContent)")) == 2
+    assert "inside calls of rec" in one.run("document.getElementById('table-what').textContent")
 
 
 def test_use(dyntrace, program_path, page):

@@ -417,7 +417,8 @@ static bool add_total(struct by_row *row, const struct by_call *call)
 	}
 	while (row->covered.count && vec_last(&row->covered)->serial > call->serial)
 		inside += row->covered.items[--row->covered.count].duration;
-	row->total += call->duration > inside ? (int64_t)(call->duration - inside) : 0;
+	if (call->duration > inside) /* wraps, as the sum of a distribution */
+		row->total = (int64_t)((uint64_t)row->total + call->duration - inside);
 	if (row->covered.count && vec_last(&row->covered)->serial > call->outer) {
 		vec_last(&row->covered)->duration += call->duration;
 		return true;

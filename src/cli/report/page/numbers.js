@@ -1,6 +1,7 @@
 /*
  * numbers.js - the numbers of `dyntrace report` for a part of the trace: rules O1 to O3 of
- * src/cli/report/report.h, for the calls that overlap a time, on one thread or on all.
+ * src/cli/report/report.h, for the calls that overlap a time, on one thread or on all, and if asked
+ * only those of one function and the calls inside them.
  *
  * Goes backward through each thread: a call comes before the calls inside it, so the path of open
  * calls is a stack.
@@ -39,11 +40,12 @@ class Spread {
 }
 
 class Numbers {
-	constructor(from, to, thread) {
+	constructor(from, to, thread, inside = null) {
 		this.from = from;
 		this.to = to;
 		this.thread = thread; /* null: all */
-		this.isWhole = from <= 0 && to >= meta.span && thread === null;
+		this.inside = inside; /* a function; null: all */
+		this.isWhole = from <= 0 && to >= meta.span && thread === null && inside === null;
 		this.functions = functions.map(() => null);
 		this.nodes = [{ function: -1, parent: -1, children: new Map(), calls: 0, total: 0, self: 0 }];
 		this.calls = 0;
@@ -71,7 +73,7 @@ class Numbers {
 
 	/* A stack of the open calls: columns, as there are many calls. */
 	addThread(thread) {
-		const path = this.path = { count: 0, depth: [], call: [], node: [], time: [], children: [] };
+		const path = this.path = { count: 0, depth: [], call: [], node: [], time: [], children: [], isIn: [] };
 		this.onStack = new Uint32Array(functions.length);
 		const losses = thread.losses.map(loss => loss.before), { begin, end, depth } = calls;
 		for (let i = thread.to - 1; i >= thread.from && end[i] >= this.from; i--) {
@@ -91,7 +93,14 @@ class Numbers {
 	}
 
 	take(i, time) {
-		const kind = calls.kind[i], f = calls.function[i], entry = this.of(f), { path } = this, top = path.count - 1;
+		const kind = calls.kind[i], f = calls.function[i], { path } = this, top = path.count - 1;
+		const isIn = this.inside === null || f === this.inside || top >= 0 && path.isIn[top];
+		if (!isIn) {
+			if (kind !== KIND.HIT && kind !== KIND.PARTIAL)
+				this.open(i, time, 0, false);
+			return;
+		}
+		const entry = this.of(f);
 		if (kind === KIND.HIT) {
 			entry.hits++;
 			this.hits++;
@@ -115,12 +124,17 @@ class Numbers {
 			this.nodes[number].calls++;
 			this.nodes[number].total += time;
 		}
-		path.depth[top + 1] = calls.depth[i];
-		path.call[top + 1] = i;
-		path.node[top + 1] = number;
-		path.time[top + 1] = time;
-		path.children[top + 1] = 0;
-		path.count++;
+		this.open(i, time, number, true);
+	}
+
+	open(i, time, node, isIn) {
+		const { path } = this, at = path.count++;
+		path.depth[at] = calls.depth[i];
+		path.call[at] = i;
+		path.node[at] = node;
+		path.time[at] = time;
+		path.children[at] = 0;
+		path.isIn[at] = isIn;
 	}
 
 	/* Ends the open calls that are deeper: all calls inside them have been taken. */
@@ -128,6 +142,8 @@ class Numbers {
 		const { path } = this;
 		for (; path.count && path.depth[path.count - 1] > depth; path.count--) {
 			const top = path.count - 1, i = path.call[top];
+			if (!path.isIn[top])
+				continue;
 			if (calls.kind[i] !== KIND.WHOLE) { /* what was inside it counts as inside the call around it */
 				if (top)
 					path.children[top - 1] += path.children[top];
@@ -147,6 +163,8 @@ class Numbers {
 		for (const sum of thread.sums) {
 			const begin = sum.bucket * meta.bucket;
 			if (begin + meta.bucket <= this.from || begin >= this.to)
+				continue;
+			if (this.inside !== null && sum.function !== this.inside) /* nobody knows what was around them */
 				continue;
 			const entry = this.of(sum.function);
 			if (functions[sum.function].hasExit) {

@@ -69,9 +69,21 @@ function rowOf(row, most) {
 	return made;
 }
 
+/* Numbers inside the chosen function, which take a while: made once. */
+const inner = { of: null, function: null, numbers: null };
+
+function shownNumbers() {
+	if (chosen.function === null)
+		return numbers;
+	if (inner.of !== numbers || inner.function !== chosen.function)
+		Object.assign(inner, { of: numbers, function: chosen.function,
+			numbers: new Numbers(numbers.from, numbers.to, numbers.thread, chosen.function) });
+	return inner.numbers;
+}
+
 function drawTable() {
 	const words = table.search.toLowerCase();
-	const rows = numbers.rows(), found = sortRows(rows.filter(row => row.name.toLowerCase().includes(words)));
+	const rows = shownNumbers().rows(), found = sortRows(rows.filter(row => row.name.toLowerCase().includes(words)));
 	const most = { total: 1, self: 1 };
 	for (const row of rows) {
 		most.total = Math.max(most.total, row.total);
@@ -81,7 +93,8 @@ function drawTable() {
 	drawHead();
 	$('functions').tBodies[0].replaceChildren(...found.slice(0, ROWS_MAX).map(row => rowOf(row, most)));
 	$('table-what').textContent = `${count(found.length)}${words ? ` of ${count(rows.length)}` : ''} functions` +
-		(found.length > ROWS_MAX ? `, the first ${count(ROWS_MAX)} shown` : '') + (numbers.isWhole ? '' : ' in the selection');
+		(found.length > ROWS_MAX ? `, the first ${count(ROWS_MAX)} shown` : '') + (numbers.isWhole ? '' : ' in the selection') +
+		(chosen.function === null ? '' : `, inside calls of ${functions[chosen.function].name}`);
 }
 
 function initTable() {
