@@ -175,6 +175,51 @@ def test_missing_packets(dyntrace, program_path):
         f"{';'.join(path)} {numbers['self']}" for path, numbers in oracle.paths.items() if numbers["self"])
 
 
+def repeat(path, number, times):
+    """Writes a packet of a file, the last one then, so many times: each 2^40 cycles later, so its events have the times that they say."""
+    with open(path, "r+b") as file:
+        data, at = file.read(), 0
+        for _ in range(number):
+            at += struct.unpack_from("<Q", data, at + 48)[0] // 8
+        packet = bytearray(data[at:at + struct.unpack_from("<Q", data, at + 48)[0] // 8])
+        begin, end = struct.unpack_from("<QQ", packet, 24)
+        sequence, = struct.unpack_from("<Q", packet, 64)
+        file.seek(at)
+        file.truncate()
+        for i in range(times):
+            struct.pack_into("<QQ", packet, 24, begin + (i << 40), end + (i << 40))
+            struct.pack_into("<Q", packet, 64, sequence + i)
+            file.write(packet)
+
+
+def memory_of(dyntrace, words):
+    """The peak of the command and its reader, in KiB."""
+    process = subprocess.Popen([dyntrace.path, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               env={**os.environ, "DYNTRACE_PAGE_CALLS": "1000"})
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, words
+    return usage.ru_maxrss
+
+
+def test_memory(dyntrace, scratch, program_path):
+    """Readers need memory for functions, paths and keys, not for events: sixty times as many take as much."""
+    trace = record(dyntrace, "-e", *CALLS, "--mode", "block", "--", program_path("calls"), 400, 1)
+    stream = max((os.path.join(trace, name) for name in os.listdir(trace)), key=os.path.getsize)
+    number = take_out(stream, set()) - 2
+    commands = [["report", trace], ["report", trace, "--tree"], ["report", trace, "rec"], ["report", trace, "--by", "function,n"],
+                ["report", trace, "--html", "-"], ["view", trace], ["view", "--tree", trace],
+                *(["export", trace, f"--{name}", "-"] for name in ("folded", "flamegraph", "perfetto", "csv"))]
+    memory = []
+    for times in (2, 120):
+        repeat(stream, number, times)
+        memory.append([memory_of(dyntrace, words) for words in commands])
+        size = os.path.getsize(stream)
+    assert size > 3 << 20
+    for words, few, many in zip(commands, *memory):
+        assert many < few + 1024, (words, few, many)
+
+
 def test_unwound(dyntrace, scratch):
     path = compile_program(scratch, "throws.cpp", "-O1", compiler="g++", name="throws")
     check(dyntrace, record(dyntrace, "-e", "--function", "*@throws", "--", path, status=None))

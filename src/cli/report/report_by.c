@@ -80,7 +80,8 @@ static void add_part(struct key *key, enum key_tag tag, const void *bytes, size_
 	length = (uint16_t)(size < room - KEY_HEAD ? size : room - KEY_HEAD);
 	key->bytes[key->size] = (uint8_t)tag;
 	memcpy(key->bytes + key->size + 1, &length, sizeof(length));
-	memcpy(key->bytes + key->size + KEY_HEAD, bytes, length);
+	if (length) /* of nothing, there may be no bytes */
+		memcpy(key->bytes + key->size + KEY_HEAD, bytes, length);
 	key->size += KEY_HEAD + length;
 }
 
