@@ -117,6 +117,18 @@ _Static_assert(offsetof(struct dt_slot, reserve) == 8 && offsetof(struct dt_slot
 		       offsetof(struct dt_slot, events) == 40 && DT_HASH_MASK == 0x7ffc0,
 	       "rig_hit_raw");
 
+/* dt_gather: 1: written, 0: not (struct dt_regs, struct dt_program). */
+uint64_t rig_gather_raw(const void *regs, const void *program);
+
+__asm__(".text\n"
+	".globl rig_gather_raw\n"
+	"rig_gather_raw:\n"
+	"	pushq %rbx\n"
+	"	movq rig_control(%rip), %rbx\n"
+	"	call *rig_gather(%rip)\n"
+	"	popq %rbx\n"
+	"	ret\n");
+
 static inline int rig_hit(unsigned id, uint64_t value)
 {
 	return rig_hit_raw(id, rig_sizes[id], value);
@@ -213,6 +225,8 @@ static inline struct dt_slot *rig_my_slot(void)
 	}
 	return NULL;
 }
+
+#define RIG_TID_OFFSET 0x2d0 /* in glibc's thread block */
 
 /* ---- reading it back ---------------------------------------------------------------------- */
 

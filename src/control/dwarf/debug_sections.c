@@ -77,6 +77,7 @@ struct sections {
 	VEC(struct unit) units; /* Y3: else none */
 	VEC(struct abbreviations) abbreviations; /* sorted */
 	bool is_tangled;
+	bool has_failed; /* the system refused to read something */
 	Elf *elf;
 };
 
@@ -194,25 +195,30 @@ static void write_headers(struct sections *sections)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static uint64_t read_at(int fd, void *to, uint64_t size, uint64_t from)
+/* False: not all. What is missing would be zero, which is an offset or a name to those who follow
+ * it from elsewhere. */
+static bool read_at(struct sections *sections, void *to, uint64_t size, uint64_t from)
 {
 	uint64_t done = 0;
 	ssize_t got;
 
-	while (done < size && (got = pread(fd, (uint8_t *)to + done, (size_t)(size - done),
-					   (off_t)(from + done))) > 0)
+	while (done < size && (got = pread(sections->fd, (uint8_t *)to + done,
+					   (size_t)(size - done), (off_t)(from + done))) > 0)
 		done += (uint64_t)got;
-	return done;
+	sections->has_failed |= done < size;
+	return done == size;
 }
 
-static void read_packed(struct sections *sections, const struct section *section)
+static bool read_packed(struct sections *sections, const struct section *section)
 {
 	_cleanup_free_ uint8_t *packed = malloc(section->file_size);
 
-	if (packed && read_at(sections->fd, packed, section->file_size, section->file_offset) ==
-			      section->file_size)
-		unpack(section->packing, packed, section->file_size, sections->memory + section->at,
-		       section->size);
+	sections->has_failed |= !packed;
+	if (!packed || !read_at(sections, packed, section->file_size, section->file_offset))
+		return false;
+	unpack(section->packing, packed, section->file_size, sections->memory + section->at,
+	       section->size);
+	return true;
 }
 
 static void read_section(struct sections *sections, struct section *section)
@@ -221,13 +227,11 @@ static void read_section(struct sections *sections, struct section *section)
 
 	if (section->is_read || !section->file_size)
 		return;
-	section->is_read = true;
 	if (section->size >= HUGE_PAGE) /* a fifth of the time, which is mostly page faults */
 		madvise(to, section->size, MADV_HUGEPAGE);
-	if (section->packing)
-		read_packed(sections, section);
-	else
-		read_at(sections->fd, to, section->size, section->file_offset);
+	section->is_read = section->packing ?
+				   read_packed(sections, section) :
+				   read_at(sections, to, section->size, section->file_offset);
 }
 
 void sections_need(struct sections *sections, enum sections_use use)
@@ -240,12 +244,12 @@ void sections_need(struct sections *sections, enum sections_use use)
 
 /* ---- units ----------------------------------------------------------------------------------- */
 
-static void read_bytes(struct sections *sections, uint64_t start, uint64_t end)
+static bool read_bytes(struct sections *sections, uint64_t start, uint64_t end)
 {
 	const struct section *info = &sections->items[INFO];
 
-	read_at(sections->fd, sections->memory + info->at + start, end - start,
-		info->file_offset + start);
+	return read_at(sections, sections->memory + info->at + start, end - start,
+		       info->file_offset + start);
 }
 
 /* Makes Y4 true. False: no unit follows. */
@@ -256,8 +260,8 @@ static bool note_unit(struct sections *sections, uint64_t start, uint64_t *ret_e
 	uint64_t left = info->size - start, length = 0;
 	uint32_t word;
 
-	read_bytes(sections, start, start + (left < UNIT_HEAD ? left : UNIT_HEAD));
-	if (left < sizeof(word) + sizeof(length))
+	if (!read_bytes(sections, start, start + (left < UNIT_HEAD ? left : UNIT_HEAD)) ||
+	    left < sizeof(word) + sizeof(length))
 		return false;
 	memcpy(&word, bytes, sizeof(word));
 	memcpy(&length, bytes + sizeof(word), sizeof(length));
@@ -293,8 +297,7 @@ void sections_need_unit(struct sections *sections, uint64_t offset)
 	unit = n ? &sections->units.items[n - 1] : NULL;
 	if (!unit || unit->is_read || sections->items[INFO].is_read)
 		return;
-	read_bytes(sections, unit->start, unit->end);
-	unit->is_read = true;
+	unit->is_read = read_bytes(sections, unit->start, unit->end);
 }
 
 bool sections_are_tangled(const struct sections *sections)
@@ -391,6 +394,8 @@ static struct sections *fill(struct sections *sections)
 		vec_free(&sections->units);
 		sections_need(sections, SECTIONS_INFO);
 	}
+	if (sections->has_failed)
+		return NULL;
 	sections->elf = elf_memory((char *)sections->memory, sections->memory_size);
 	return sections->elf ? sections : NULL;
 }
@@ -446,7 +451,7 @@ const uint8_t *sections_bytes(const struct sections *sections, const char *name,
 }
 
 /* Pieces overlap: bytes across the border of two pieces are whole in one. */
-static void scan_file(const struct sections *sections, const struct section *section,
+static void scan_file(struct sections *sections, const struct section *section,
 		      sections_piece *piece, void *context)
 {
 	_cleanup_free_ uint8_t *bytes = malloc(PIECE);
@@ -454,10 +459,11 @@ static void scan_file(const struct sections *sections, const struct section *sec
 
 	while (bytes && at < section->size) {
 		uint64_t want = section->size - at < PIECE ? section->size - at : PIECE;
-		uint64_t got = read_at(sections->fd, bytes, want, section->file_offset + at);
 
-		piece(context, bytes, got, at);
-		if (got < want || want < PIECE)
+		if (!read_at(sections, bytes, want, section->file_offset + at))
+			return;
+		piece(context, bytes, want, at);
+		if (want < PIECE)
 			return;
 		at += PIECE - SECTIONS_OVERLAP;
 	}

@@ -19,7 +19,7 @@
 struct sections;
 
 /* The caller keeps fd open until sections_close. NULL: the file can't be read in this way (split
- * units), or out of memory. */
+ * units), some of it can't be read at all, or out of memory. */
 struct sections *sections_open(Elf *elf, int fd);
 void sections_close(struct sections *sections);
 
