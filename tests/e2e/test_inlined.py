@@ -120,3 +120,36 @@ def test_units_are_read_when_they_are_needed(dyntrace, scratch, compiler, flags,
         {"p": 0, "e": 200, "text": f"text {i}", "o": {"first": i, "second": 7}, "shared_1": 41, "shared_2": 42} for i in (1, 2)]
     _, trace = dyntrace.trace("--function", "leave", "-t", "var:p->second", "-t", "var:*p", "--", path)
     assert [(event.fields["p__second"], event.fields["_p"]) for event in trace.events] == [(12, {"first": 11, "second": 12})]
+
+
+SPLIT = """
+extern volatile int flag;
+long step(long n);
+long
+work(long a, long b)
+{
+	if (!flag)
+		return step(a) < 0 ? -1 : a;
+	long old = step(1);
+	long t = step(a + b);
+	step(old);
+	return t < 0 ? -1 : t;
+}
+extern long work_too(long a, long b) __attribute__((alias("work"), visibility("hidden")));
+"""
+SPLIT_MAIN = """
+volatile int flag;
+long work(long a, long b);
+__attribute__((noipa)) long step(long n) { return n; }
+int main(void) { for (int i = 0; i < 10; i++) { flag = i & 1; work(i, 2); } return 0; }
+"""
+
+
+@pytest.mark.parametrize("flags", [["-O2"], ["-O2", "-gdwarf-4"]])
+def test_a_piece_that_was_put_back_is_no_call(dyntrace, scratch, flags):
+    """gcc splits work, and then puts the piece back, as in glibc's read and write: it was counted as a second call."""
+    path = build(scratch, "gcc", flags, first=SPLIT, second=SPLIT_MAIN)
+    info = subprocess.run(["readelf", "--debug-dump=info", path], check=True, capture_output=True, text=True).stdout
+    assert info.count("(DW_TAG_inlined_subroutine)") == 1
+    _, trace = dyntrace.trace("--function", "work", "--", path)
+    assert [event.fields["a"] for event in trace.events] == list(range(10))

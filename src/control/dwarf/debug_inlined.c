@@ -89,6 +89,24 @@ static void add_copy(struct wanted *wanted, Dwarf_Die *die)
 		wanted->failed = true;
 }
 
+static bool same_number(Dwarf_Die *a, unsigned name, Dwarf_Die *b, unsigned other)
+{
+	Dwarf_Attribute attribute;
+	Dwarf_Word x, y;
+
+	return dwarf_formudata(dwarf_attr(a, name, &attribute), &x) == 0 &&
+	       dwarf_formudata(dwarf_attr_integrate(b, other, &attribute), &y) == 0 && x == y;
+}
+
+/* The compiler split the function and put a piece back: the piece is "called" where the function is
+ * declared. The function's own entry is the call. */
+static bool is_put_back(Dwarf_Die *copy, Dwarf_Die *origin)
+{
+	return same_number(copy, DW_AT_call_line, origin, DW_AT_decl_line) &&
+	       same_number(copy, DW_AT_call_column, origin, DW_AT_decl_column) &&
+	       same_number(copy, DW_AT_call_file, origin, DW_AT_decl_file);
+}
+
 static bool may_hold_code(int tag)
 {
 	return tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block ||
@@ -106,7 +124,7 @@ static void walk_copies(struct wanted *wanted, Dwarf_Die *parent, unsigned depth
 		int tag = dwarf_tag(&die);
 
 		if (tag == DW_TAG_inlined_subroutine && debug_origin(&die, &origin) &&
-		    is_wanted(wanted, &origin))
+		    is_wanted(wanted, &origin) && !is_put_back(&die, &origin))
 			add_copy(wanted, &die);
 		if (may_hold_code(tag))
 			walk_copies(wanted, &die, depth + 1);
