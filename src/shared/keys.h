@@ -44,7 +44,11 @@ struct dt_key_table {
 	uint32_t full; /* no more keys are added */
 	uint32_t size; /* of the table, with its texts */
 	uint32_t texts; /* bytes used up to, texts included */
-	uint64_t pad[5];
+	/* for a controller that takes over: */
+	uint32_t stride; /* bytes from the cell of an index to that of the next */
+	uint32_t value; /* enum tramp_value: what is in the cells */
+	uint64_t question; /* hash of the words that say what a key is */
+	uint64_t pad[3];
 	struct dt_key_slot slots[] __attribute__((aligned(64)));
 };
 
@@ -59,11 +63,6 @@ static inline uint32_t dt_keys_offset(uint32_t bits)
 {
 	return (uint32_t)(sizeof(struct dt_key_table) +
 			  ((uint64_t)sizeof(struct dt_key_slot) << bits));
-}
-
-static inline struct dt_key *dt_key_at(struct dt_key_table *table, uint32_t index)
-{
-	return (struct dt_key *)((uint8_t *)table + dt_keys_offset(table->bits)) + index;
 }
 
 /*

@@ -73,7 +73,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 36
+#define DT_LAYOUT_VERSION 37
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -169,11 +169,16 @@ struct dt_share {
 
 /* Where a counting tracepoint keeps its hits (rows of struct dt_cell); for a takeover. */
 #define DT_COUNTED_MAX 65536u
+enum dt_counted_form {
+	DT_COUNTED_HITS, /* a word */
+	DT_COUNTED_TIMES, /* a struct dt_cell */
+	DT_COUNTED_KEYS, /* a struct dt_key_table (keys.h) */
+};
 struct dt_counted {
 	uint64_t name; /* dt_name_hash of its name; 0: unused */
-	uint64_t cell; /* in the target, of the first row */
+	uint64_t cell; /* in the target, of the first row; by key: the table, the cells follow it */
 	uint8_t row_shift;
-	uint8_t has_times;
+	uint8_t form; /* enum dt_counted_form */
 	uint16_t row_mask;
 	uint32_t id; /* of its event */
 };

@@ -165,7 +165,19 @@ enum wire_type {
 	X(WIRE_WORKER, WIRE_NUMBER) /* journals: pid */                               \
 	X(WIRE_WORKER_START, WIRE_NUMBER) /* journals: its start time */              \
 	X(WIRE_SELF, WIRE_NUMBER) /* durations less those of the calls inside */      \
-	X(WIRE_DURATIONS, WIRE_NUMBER) /* of all calls, also inside the same function's */
+	X(WIRE_DURATIONS, WIRE_NUMBER) /* of all calls, also inside the same function's */ \
+	X(WIRE_BY, WIRE_TEXT) /* counts by key (control/event/question.h): the keys */ \
+	X(WIRE_OF, WIRE_TEXT) /* the value */                                         \
+	X(WIRE_KEYS, WIRE_NUMBER) /* most different keys */                           \
+	X(WIRE_ROWS, WIRE_NUMBER) /* of a list: behind each tracepoint an item per key */ \
+	X(WIRE_RESET, WIRE_NUMBER) /* of a list with rows: they begin at 0 again */   \
+	X(WIRE_ROW, WIRE_NUMBER) /* this item is such a row; enum wire_row */         \
+	X(WIRE_VALUES, WIRE_NUMBER) /* of a row; enum wire_values */                  \
+	X(WIRE_KEY, WIRE_TEXT) /* one per key */                                      \
+	X(WIRE_KEY_NUMBERS, WIRE_NUMBER) /* bit n: key n is a number */               \
+	X(WIRE_SHORTEST, WIRE_NUMBER)                                                 \
+	X(WIRE_BUCKET, WIRE_NUMBER) /* a value, as int64_t, then ... */               \
+	X(WIRE_BUCKET_COUNT, WIRE_NUMBER) /* ... how often it, or one near it, came */
 
 enum wire_tag {
 	WIRE_NO_TAG,
@@ -173,6 +185,21 @@ enum wire_tag {
 	WIRE_TAGS(X)
 #undef X
 	WIRE_TAG_COUNT,
+};
+
+/* Different keys per tracepoint. */
+#define WIRE_KEYS_MAX 65536
+
+enum wire_row {
+	WIRE_ROW_NONE, /* the item is a tracepoint */
+	WIRE_ROW_KEY,
+	WIRE_ROW_OTHER, /* keys for which no room was left */
+};
+
+enum wire_values {
+	WIRE_VALUES_NONE, /* hits are counted, and nothing else */
+	WIRE_VALUES_NUMBERS,
+	WIRE_VALUES_TIMES, /* in ns */
 };
 
 /* What a tracepoint records. */

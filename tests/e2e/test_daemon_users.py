@@ -196,6 +196,8 @@ def test_tracepoints_are_changed_by_their_user_and_root_alone(daemon, spin, owne
         assert f"tracepoint 'hers' is user {uid}'s: only that user and root may change it" in daemon.fails(*words, user=MEMBER)
     for words in (["stop", one.pid], ["detach", one.pid], ["stop"]):
         assert f"is traced by user {uid}, too: only root may stop or detach it" in daemon.fails(*words, user=MEMBER)
+    assert f"is traced by user {uid}, too: only root may reset its counts" in daemon.fails(
+        "list-tracepoints", one.pid, "--reset", user=MEMBER)
     one.round()
     daemon("disable", f"{one.pid}:his", user=MEMBER)
     one.round()

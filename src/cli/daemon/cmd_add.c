@@ -3,6 +3,9 @@
  */
 #include "cmd_add.h"
 
+#include <string.h>
+
+#include "options/question_options.h"
 #include "shared/program.h"
 
 static struct {
@@ -12,6 +15,7 @@ static struct {
 	struct option_values contexts;
 	uint64_t every, first, string_max;
 	const char *rate;
+	struct question_args question;
 } args;
 
 static const struct option_spec options[] = {
@@ -32,6 +36,10 @@ static const struct option_spec options[] = {
 	{ 0, "rate", "N/s", "record at most N hits per second", .string = &args.rate },
 	{ 0, "string-max", "SIZE", "record at most SIZE bytes of a string (default: 256)",
 	  .size = &args.string_max },
+
+	OPTION_GROUP("With the tracer count (list-tracepoints shows the rows)"),
+	QUESTION_ASKS(args.question),
+	QUESTION_KEEPS(args.question),
 
 	OPTION_GROUP("Where and when"),
 	{ 0, "wait", NULL,
@@ -67,6 +75,9 @@ static struct error *write_request(struct client *client, const struct add_reque
 	write_number(out, WIRE_FIRST, request->first);
 	write_number(out, WIRE_RATE, request->rate);
 	write_number(out, WIRE_STRING_MAX, request->string_max);
+	wire_text(out, WIRE_BY, request->by);
+	wire_text(out, WIRE_OF, request->of);
+	write_number(out, WIRE_KEYS, request->by || request->of ? request->keys : 0);
 	write_number(out, WIRE_WAIT, request->wait);
 	write_number(out, WIRE_DISABLED, request->disabled);
 	return client_write_arguments(out, request->tracer, request->arguments,
@@ -104,6 +115,25 @@ struct error *add_tracepoint(const struct add_request *request, bool quiet)
 	return error ? error : daemon_call_finish(client, print_name, &printing);
 }
 
+/* Refuses here what the daemon would refuse later. */
+static struct error *check_question(const char *tracer)
+{
+	struct question question = { 0 };
+	struct error *error = question_options_read(&args.question, &question);
+	bool asks = args.question.by || args.question.of;
+
+	if (error)
+		return error;
+	question_free(&question);
+	if (!asks && args.question.keys_text)
+		return error_new(ERROR_USAGE, "--keys: needs --by KEY or --of VALUE");
+	if (asks && (!tracer || strcmp(tracer, "count") != 0))
+		return error_new(ERROR_USAGE, "%s: needs the tracer count (TARGET:LOC count %s ...)",
+				 args.question.by ? "--by" : "--of",
+				 args.question.by ? "--by" : "--of");
+	return NULL;
+}
+
 static struct error *run(const struct words *words, int *ret_status)
 {
 	_cleanup_free_ char *target = NULL;
@@ -135,6 +165,12 @@ static struct error *run(const struct words *words, int *ret_status)
 		request.arguments = words->items + 2;
 		request.argument_count = words->count - 2;
 	}
+	error = check_question(request.tracer);
+	if (error)
+		return error;
+	request.by = args.question.by;
+	request.of = args.question.of;
+	request.keys = args.question.keys;
 	return add_tracepoint(&request, false);
 }
 
@@ -147,10 +183,12 @@ const struct command command_add = {
 		"  ctf [DIR]              record an event in the process's CTF trace (the default)\n"
 		"  log [FILE]             write a line of text to FILE or the process's own stdout\n"
 		"  lttng                  record an LTTng-UST event\n"
-		"  count                  count hits, with -e also a histogram of durations; no events\n"
+		"  count                  count hits, with -e also a histogram of durations; no events;\n"
+		"                         by key with --by and --of\n"
 		"  call LIBRARY:FUNCTION  call a probe function of your own",
 	.example = "dyntrace add redis-server:processCommand ctf\n"
 		   "dyntrace add -e -n write 1234:write@libc.so.6 --filter 'nbytes > 4096'\n"
+		   "dyntrace add -e app:open@libc.so.6 count --by file\n"
 		   "dyntrace add --wait nginx:ngx_http_process_request -f",
 	.options = options,
 	.run = run,

@@ -1,15 +1,21 @@
 /*
  * cmd_list_tracepoints.c - dyntrace list-tracepoints TARGET [-a]
  */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon_call.h"
+#include "options/count_table.h"
 #include "options/time_text.h"
+#include "tracepoint_rows.h"
 
 static struct {
 	bool all;
 	bool details;
 	bool json;
+	bool reset;
+	struct question_args question;
 } args;
 
 static const struct option_spec options[] = {
@@ -20,6 +26,11 @@ static const struct option_spec options[] = {
 			   "a JSON array with one object per tracepoint, with all details"),
 	DAEMON_ALL_OPTION(&args.all),
 	DAEMON_SOCKET_OPTION,
+
+	OPTION_GROUP("Counts by key (add ... count --by KEY)"),
+	QUESTION_SHOWS(args.question),
+	{ 0, "reset", NULL, "counts by key begin at 0 again; no hit is lost or counted twice",
+	  .flag = &args.reset },
 	{ 0 },
 };
 
@@ -85,8 +96,9 @@ static void add_json(struct strbuf *text, const struct wire_message *item)
 			daemon_call_json_number(text, times[i].json,
 					daemon_call_number_of(item, times[i].tag));
 	}
-	text_add(text, "}");
-}
+	daemon_call_json_text(text, "by", wire_get_text(item, WIRE_BY));
+	daemon_call_json_text(text, "of", wire_get_text(item, WIRE_OF));
+} /* finish_rows ends the object */
 
 /* The user's LOC, and which copy of a library it is in if the process has several. */
 static void add_location(struct strbuf *text, const struct wire_message *item)
@@ -173,25 +185,159 @@ static void add_details(struct strbuf *text, const struct wire_message *item)
 	add_all_of(text, "fields", item, WIRE_FIELD);
 	add_all_of(text, "contexts", item, WIRE_CONTEXT_TYPE);
 	add_all_of(text, "filter", item, WIRE_FILTER);
+	add_all_of(text, "by", item, WIRE_BY);
+	add_all_of(text, "of", item, WIRE_OF);
 }
 
-static void add_tracepoint(struct daemon_call_list *list, const struct wire_message *item)
+/* ---- rows by key ----------------------------------------------------------------------------- */
+
+struct listing {
+	struct daemon_call_list list;
+	struct strbuf tables; /* of counts by key; behind the list */
+	/* of the tracepoint that came last */
+	bool is_open;
+	char *name, *by, *of;
+	unsigned long long pid;
+	struct count_rows rows;
+};
+
+static void add_title(struct listing *listing)
 {
+	quote_format(&listing->tables, "\n%s", listing->name ? listing->name : "");
+	if (listing->pid && args.all)
+		quote_format(&listing->tables, " (%llu)", listing->pid);
+	if (listing->by)
+		quote_format(&listing->tables, " by %s", listing->by);
+	if (listing->of)
+		quote_format(&listing->tables, "%s %s", listing->by ? ", of" : " of", listing->of);
+	text_add(&listing->tables, ":\n");
+}
+
+static struct error *add_rows(struct listing *listing)
+{
+	struct question question = { 0 };
+	struct error *error = question_parse(listing->by, listing->of, &question);
+	bool is_json = listing->list.json;
+	struct count_table how = { .question = &question,
+				   .args = &args.question,
+				   .form = is_json ? COUNT_JSON : COUNT_TEXT,
+				   .is_wide = args.details };
+
+	if (error)
+		return error;
+	if (is_json)
+		text_add(&listing->list.text, ",\"rows\":");
+	else
+		add_title(listing);
+	if (!count_table_add(&how, &listing->rows,
+			     is_json ? &listing->list.text : &listing->tables))
+		error = error_new(ERROR_FAILED, "out of memory");
+	question_free(&question);
+	return error;
+}
+
+/* Ends the tracepoint that came last. */
+static struct error *finish_rows(struct listing *listing)
+{
+	struct error *error = NULL;
+
+	if (!listing->is_open)
+		return NULL;
+	if (listing->by || listing->of)
+		error = add_rows(listing);
+	if (listing->list.json)
+		text_add(&listing->list.text, "}");
+	count_rows_free(&listing->rows);
+	listing->rows = (struct count_rows){ 0 };
+	free(take_ptr(&listing->name));
+	free(take_ptr(&listing->by));
+	free(take_ptr(&listing->of));
+	listing->is_open = false;
+	return error;
+}
+
+static void free_listing(struct listing *listing)
+{
+	strbuf_free(&listing->list.text);
+	strbuf_free(&listing->tables);
+	count_rows_free(&listing->rows);
+	free(listing->name);
+	free(listing->by);
+	free(listing->of);
+}
+
+static bool copy_text(const struct wire_message *item, enum wire_tag tag, char **ret_text)
+{
+	const char *text = wire_get_text(item, tag);
+
+	*ret_text = text ? strdup(text) : NULL;
+	return *ret_text || !text;
+}
+
+static struct error *take_item(void *context, const struct wire_message *item)
+{
+	struct listing *listing = context;
+	struct daemon_call_list *list = &listing->list;
+
+	if (tracepoint_rows_is_one(item))
+		return tracepoint_rows_take(&listing->rows, item);
+	struct error *error = finish_rows(listing);
+	if (error)
+		return error;
+	listing->is_open = true;
+	listing->pid = daemon_call_number_of(item, WIRE_PID);
+	if (!copy_text(item, WIRE_NAME, &listing->name) || !copy_text(item, WIRE_BY, &listing->by) ||
+	    !copy_text(item, WIRE_OF, &listing->of))
+		return error_new(ERROR_FAILED, "out of memory");
 	if (list->json) {
+		text_add(&list->text, list->count ? ",\n" : "[\n");
 		add_json(&list->text, item);
-		return;
+	} else {
+		add_line(list, item);
 	}
-	add_line(list, item);
-	if (args.details)
+	if (!list->json && args.details)
 		add_details(&list->text, item);
+	list->count++;
+	return NULL;
+}
+
+static struct error *ask(const struct words *words, struct listing *listing)
+{
+	_cleanup_client_ struct client *client = NULL;
+	struct question none = { 0 };
+	struct error *error = daemon_call_check_words(words, DAEMON_ONE_TARGET);
+
+	if (!error)
+		error = question_options_read(&args.question, &none);
+	if (!error)
+		error = daemon_call_connect(&client);
+	if (error)
+		return error;
+	struct wire_out *out =
+		daemon_call_begin(client, WIRE_TRACEPOINTS, words->items[0], args.all);
+	wire_number(out, WIRE_ROWS, 1);
+	if (args.reset)
+		wire_number(out, WIRE_RESET, 1);
+	error = daemon_call_finish(client, take_item, listing);
+	return error ? error : finish_rows(listing);
 }
 
 static struct error *run(const struct words *words, int *ret_status)
 {
-	struct daemon_call_list list = { .json = args.json, .add = add_tracepoint };
+	_cleanup_(free_listing) struct listing listing = { .list.json = args.json };
+	struct daemon_call_list *list = &listing.list;
+	struct error *error = ask(words, &listing);
 
 	(void)ret_status;
-	return daemon_call_list(words, DAEMON_ONE_TARGET, WIRE_TRACEPOINTS, args.all, &list);
+	if (error)
+		return error;
+	if (list->json)
+		text_add(&list->text, list->count ? "\n]\n" : "[]\n");
+	else
+		text_align(&list->text);
+	if (!text_flush(&list->text) || !text_flush(&listing.tables))
+		return error_errno(errno, "cannot write the list");
+	return NULL;
 }
 
 const struct command command_list_tracepoints = {
@@ -200,9 +346,10 @@ const struct command command_list_tracepoints = {
 	.usage = "[OPTIONS] TARGET",
 	.details =
 		"HITS are current. A waiting tracepoint is placed when its library is loaded or a program of\n"
-		"that name starts.",
+		"that name starts. Below the list, tracepoints that count by key show a row per key.",
 	.example = "dyntrace list-tracepoints redis-server\n"
-		   "dyntrace list-tracepoints -a redis-server",
+		   "dyntrace list-tracepoints -a redis-server\n"
+		   "dyntrace list-tracepoints app --top 10 --hist --reset",
 	.options = options,
 	.run = run,
 };

@@ -128,6 +128,19 @@ static int64_t middle_of(const struct walk *walk)
 	return middle > INT64_MAX ? INT64_MAX : (int64_t)middle;
 }
 
+bool distribution_next(const struct distribution *distribution, uint32_t *at, int64_t *ret_value,
+		       uint64_t *ret_count)
+{
+	struct walk walk = { .distribution = distribution, .next = *at };
+
+	if (!next_bucket(&walk))
+		return false;
+	*at = walk.next;
+	*ret_value = middle_of(&walk);
+	*ret_count = walk.count;
+	return true;
+}
+
 int64_t distribution_quantile(const struct distribution *distribution, double share)
 {
 	uint64_t rank = (uint64_t)((double)distribution->count * share), seen = 0;

@@ -31,6 +31,11 @@ int64_t distribution_mean(const struct distribution *distribution);
 /* The value below or at which `share` of all values lie; 0: no values. */
 int64_t distribution_quantile(const struct distribution *distribution, double share);
 
+/* Gives one bucket of values per call, from the smallest up: its middle, and how many. Begin with
+ * *at = 0. False: no more. */
+bool distribution_next(const struct distribution *distribution, uint32_t *at, int64_t *ret_value,
+		       uint64_t *ret_count);
+
 /* A bar of a histogram: values from `low` up to below `high`. */
 struct distribution_bar {
 	int64_t low, high;

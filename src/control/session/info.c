@@ -187,6 +187,8 @@ static void describe_request(const struct tracepoint *tracepoint, struct tracepo
 	info->tracer_argument = spec->tracer_argument;
 	info->enabled = !tracepoint->is_off;
 	info->filter = spec->filter;
+	info->by = spec->by;
+	info->of = spec->of;
 	info->contexts = (const char *const *)tracepoint->contexts.items;
 	info->context_count = tracepoint->contexts.count;
 	if (tracepoint->exit_refusal)

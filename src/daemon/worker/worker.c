@@ -15,6 +15,7 @@
 #include "worker_attach.h"
 #include "worker_commands.h"
 #include "worker_events.h"
+#include "worker_list.h"
 
 #define LISTENER_FD 3
 #define QUEUE_MAX (64u << 20) /* a list of very many tracepoints */
@@ -28,7 +29,7 @@ static void accept_supervisor(struct worker *worker)
 	if (fd < 0)
 		return;
 	channel_close(&worker->channel);
-	worker->listing.active = false;
+	worker_list_end(worker);
 	channel_open(&worker->channel, fd, WIRE_MESSAGE_MAX, QUEUE_MAX);
 	worker->channel.takes_fds = true;
 	if (worker->unsent.bytes.length)
@@ -53,7 +54,7 @@ static void serve(struct worker *worker)
 	}
 	if (!worker->channel.ended && !worker->channel.broken)
 		return;
-	worker->listing.active = false;
+	worker_list_end(worker);
 	channel_close(&worker->channel);
 	/* Without a session this worker is of no use to a next supervisor. */
 	if (!worker->session)

@@ -13,6 +13,7 @@
 #include "control/ctf/trace_dir.h"
 #include "control/proc/proc_guise.h"
 #include "control/session/session.h"
+#include "control/tracers/count/count_rows.h"
 #include "control/wire/channel.h"
 
 struct worker {
@@ -38,6 +39,9 @@ struct worker {
 		bool active;
 		uint32_t sequence;
 		size_t next;
+		bool has_rows, resets;
+		struct count_rows rows; /* of the tracepoint before `next`, by key */
+		size_t next_row;
 	} listing;
 };
 

@@ -100,12 +100,94 @@ static void list_one(struct worker *worker, uint32_t sequence, size_t index)
 	wire_number(&out, WIRE_HIT_RATE, (uint64_t)(info.rate + 0.5));
 	add_times(&out, &info.times);
 	wire_text(&out, WIRE_FILTER, info.filter);
+	wire_text(&out, WIRE_BY, info.by);
+	wire_text(&out, WIRE_OF, info.of);
 	for (size_t i = 0; i < info.context_count; i++)
 		wire_text(&out, WIRE_CONTEXT_TYPE, info.contexts[i]);
 	add_fields(&out, &info);
 	wire_end(&out);
 	channel_send(&worker->channel, &out);
 	wire_free(&out);
+}
+
+/* ---- rows by key ---------------------------------------------------------------------------- */
+
+static void add_values(struct wire_out *out, const struct count_row *row)
+{
+	uint64_t count;
+	int64_t value;
+
+	wire_number(out, WIRE_CALLS, row->values.count);
+	wire_number(out, WIRE_TOTAL, (uint64_t)row->total);
+	wire_number(out, WIRE_SELF, (uint64_t)row->self);
+	wire_number(out, WIRE_DURATIONS, (uint64_t)row->values.sum);
+	wire_number(out, WIRE_SHORTEST, (uint64_t)row->values.min);
+	wire_number(out, WIRE_LONGEST, (uint64_t)row->values.max);
+	for (uint32_t at = 0; distribution_next(&row->values, &at, &value, &count);) {
+		wire_number(out, WIRE_BUCKET, (uint64_t)value);
+		wire_number(out, WIRE_BUCKET_COUNT, count);
+	}
+}
+
+static void list_row(struct worker *worker, const struct count_row *row)
+{
+	const struct count_rows *rows = &worker->listing.rows;
+	struct wire_out out = { 0 };
+	uint64_t numbers = 0;
+
+	wire_begin(&out, WIRE_ITEM, worker->listing.sequence);
+	wire_number(&out, WIRE_ROW, row->is_other ? WIRE_ROW_OTHER : WIRE_ROW_KEY);
+	wire_number(&out, WIRE_VALUES,
+		    rows->is_time    ? WIRE_VALUES_TIMES :
+		    rows->has_values ? WIRE_VALUES_NUMBERS :
+				       WIRE_VALUES_NONE);
+	for (size_t i = 0; i < QUESTION_KEYS_MAX && row->names[i]; i++) {
+		wire_text(&out, WIRE_KEY, row->names[i]);
+		numbers |= (uint64_t)row->is_number[i] << i;
+	}
+	wire_number(&out, WIRE_KEY_NUMBERS, numbers);
+	wire_number(&out, WIRE_HITS, row->hits);
+	if (rows->has_values)
+		add_values(&out, row);
+	wire_end(&out);
+	channel_send(&worker->channel, &out);
+	wire_free(&out);
+}
+
+/* Reads the rows of the tracepoint that was listed last. */
+static void begin_rows(struct worker *worker, size_t index)
+{
+	count_rows_free(&worker->listing.rows);
+	worker->listing.next_row = 0;
+	if (worker->listing.has_rows)
+		error_free(count_rows_read_one(worker->session, index, worker->listing.resets,
+					       &worker->listing.rows));
+}
+
+static void list_next(struct worker *worker)
+{
+	struct count_rows *rows = &worker->listing.rows;
+
+	if (worker->listing.next_row < rows->rows.count) {
+		list_row(worker, &rows->rows.items[worker->listing.next_row++]);
+		return;
+	}
+	list_one(worker, worker->listing.sequence, worker->listing.next);
+	begin_rows(worker, worker->listing.next++);
+}
+
+static bool is_complete(const struct worker *worker)
+{
+	return !worker->session ||
+	       (worker->listing.next >= session_tracepoint_count(worker->session) &&
+		worker->listing.next_row >= worker->listing.rows.rows.count);
+}
+
+void worker_list_end(struct worker *worker)
+{
+	count_rows_free(&worker->listing.rows);
+	worker->listing.next_row = 0;
+	worker->listing.active = false;
 }
 
 struct error *worker_list_begin(struct worker *worker, const struct wire_message *message)
@@ -123,17 +205,18 @@ struct error *worker_list_begin(struct worker *worker, const struct wire_message
 	worker->listing.active = true;
 	worker->listing.sequence = message->sequence;
 	worker->listing.next = 0;
+	worker->listing.has_rows = wire_get_number(message, WIRE_ROWS, 0);
+	worker->listing.resets = wire_get_number(message, WIRE_RESET, 0);
 	return NULL;
 }
 
 bool worker_list_go_on(struct worker *worker)
 {
 	assert(worker->listing.active);
-	while (worker->session && worker->channel.out.bytes.length < QUEUED_MAX &&
-	       worker->listing.next < session_tracepoint_count(worker->session))
-		list_one(worker, worker->listing.sequence, worker->listing.next++);
-	if (worker->session && worker->listing.next < session_tracepoint_count(worker->session))
+	while (!is_complete(worker) && worker->channel.out.bytes.length < QUEUED_MAX)
+		list_next(worker);
+	if (!is_complete(worker))
 		return false;
-	worker->listing.active = false;
+	worker_list_end(worker);
 	return true;
 }

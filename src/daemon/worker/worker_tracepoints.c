@@ -151,6 +151,9 @@ struct error *worker_tracepoints_add(struct worker *worker, const struct wire_me
 					.tracer_argument = wire_get_text(message, WIRE_ARGUMENT),
 					.disabled = wire_get_number(message, WIRE_DISABLED, 0),
 					.wait = wire_get_number(message, WIRE_WAIT, 0),
+					.by = wire_get_text(message, WIRE_BY),
+					.of = wire_get_text(message, WIRE_OF),
+					.keys = (uint32_t)wire_get_number(message, WIRE_KEYS, 0),
 					.most = wire_get_number(message, WIRE_TRACEPOINT_COUNT,
 								0) };
 	struct error *error = worker_commands_not_attached(worker);

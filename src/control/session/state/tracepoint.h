@@ -60,6 +60,7 @@ struct tracepoint_info {
 	const char *tracer, *tracer_argument; /* NULL: none */
 	bool enabled;
 	const char *filter; /* NULL: none */
+	const char *by, *of; /* tracer count: its question; NULL: none */
 	const char *const *contexts;
 	size_t context_count;
 	const struct event_field *fields; /* of its event, or its entry event */

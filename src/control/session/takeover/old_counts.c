@@ -8,25 +8,42 @@
 #include "control/session/state/session_state.h"
 #include "control/tracers/count/count_tracer.h"
 
+static void free_item(struct old_counts_item *item)
+{
+	free(item->words);
+	old_keys_free(&item->keys);
+}
+
+static struct error *read_cell(struct session *dead, const struct dt_counted *from,
+			       struct old_counts_item *item)
+{
+	item->words = calloc(1, item->has_times ? sizeof(*item->words) : sizeof(item->words->hits));
+	return item->words ? counts_collect(dead->proc, from, item->words) :
+			     error_new(ERROR_FAILED, "out of memory");
+}
+
 static struct error *read_one(struct session *dead, const struct dt_counted *noted,
 			      struct old_counts *old_counts)
 {
-	struct old_counts_item item = { .name = noted->name, .has_times = noted->has_times };
+	/* The target can write the note: one look at it. */
+	const struct dt_counted from = *noted;
+	struct old_counts_item item = { .name = from.name,
+					.has_times = from.form == DT_COUNTED_TIMES };
 	struct error *error;
 
-	item.words = calloc(1, item.has_times ? sizeof(*item.words) : sizeof(item.words->hits));
-	if (!item.words)
-		return error_new(ERROR_FAILED, "out of memory");
-	error = counts_collect(dead->proc, noted, item.words);
-	if (item.has_times && noted->id < DT_EVENTS_MAX && dead->exits->unwound) {
-		item.missed = dead->agent->pool->tallies[noted->id].missed;
-		item.unwound = (uint64_t)dead->agent->pool->tallies[noted->id].unwound +
-			       dead->exits->unwound[noted->id];
+	if (from.form == DT_COUNTED_KEYS)
+		error = old_keys_collect(dead->proc, &from, &item.keys);
+	else
+		error = read_cell(dead, &from, &item);
+	if (from.form != DT_COUNTED_HITS && from.id < DT_EVENTS_MAX && dead->exits->unwound) {
+		item.missed = dead->agent->pool->tallies[from.id].missed;
+		item.unwound = (uint64_t)dead->agent->pool->tallies[from.id].unwound +
+			       dead->exits->unwound[from.id];
 	}
 	if (!error && !vec_push(old_counts, item))
 		error = error_new(ERROR_FAILED, "out of memory");
 	if (error)
-		free(item.words);
+		free_item(&item);
 	return error;
 }
 
@@ -64,7 +81,11 @@ static void give_one(struct session *session, struct tracepoint *tracepoint)
 		struct counts_cell cell = tracepoint->count->cell;
 
 		cell.has_times &= item->has_times;
-		counts_add(&session->count->counts, &cell, item->words);
+		if (tracepoint->count->keys.capacity)
+			old_keys_add(&session->count->counts, &cell, &tracepoint->count->keys,
+				     &item->keys);
+		else if (item->words)
+			counts_add(&session->count->counts, &cell, item->words);
 		tracepoint->past.missed += item->missed;
 		tracepoint->past.unwound += item->unwound;
 	}
@@ -97,7 +118,7 @@ void old_counts_move(struct old_counts *from, struct old_counts *to)
 void old_counts_free(struct old_counts *old_counts)
 {
 	for (size_t i = 0; i < old_counts->count; i++)
-		free(old_counts->items[i].words);
+		free_item(&old_counts->items[i]);
 	vec_free(old_counts);
 }
 

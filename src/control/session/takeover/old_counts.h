@@ -10,6 +10,7 @@
 
 #include "shared/layout.h"
 #include "control/base/vec.h"
+#include "control/tracers/count/old_keys.h"
 
 struct session;
 struct tracepoint;
@@ -17,7 +18,8 @@ struct tracepoint;
 struct old_counts_item {
 	uint64_t name; /* dt_name_hash */
 	uint64_t missed, unwound;
-	struct dt_cell *words; /* only `hits`, unless has_times; owned */
+	struct dt_cell *words; /* only `hits`, unless has_times; owned; NULL: by key */
+	struct old_keys keys;
 	bool has_times;
 };
 

@@ -34,6 +34,18 @@ static uint32_t text_room(const struct values *values)
 	return program ? program->size_max : 0;
 }
 
+/* Keys of the same question mean the same, also to another controller. */
+static uint64_t hash_question(const struct tracepoint_spec *spec)
+{
+	const char *words[] = { spec->by ? spec->by : "", spec->of ? spec->of : "" };
+	uint64_t hash = spec->string_max;
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		hash = hash * DT_KEY_MULTIPLIER +
+		       dt_bytes_hash((const uint8_t *)words[i], strlen(words[i]));
+	return hash;
+}
+
 struct count_keys count_keys_of(const struct tracepoint *tracepoint)
 {
 	const struct values *values = &tracepoint->values;
@@ -48,6 +60,7 @@ struct count_keys count_keys_of(const struct tracepoint *tracepoint)
 	while (1u << keys.bits < keys.capacity * SLOTS_PER_KEY)
 		keys.bits++;
 	keys.value = values->value;
+	keys.question = hash_question(&tracepoint->request->spec);
 	keys.stride = stride_of(keys.value);
 	texts = (uint64_t)keys.capacity * text_room(values);
 	if (texts > TEXTS_MAX)
@@ -79,6 +92,9 @@ void count_keys_start(struct counts *counts, struct count_keys *keys, struct cou
 	table->capacity = keys->capacity;
 	table->used = 1;
 	table->size = keys->table_size;
+	table->stride = keys->stride;
+	table->value = (uint32_t)keys->value;
+	table->question = keys->question;
 	table->texts = (uint32_t)(dt_keys_offset(keys->bits) +
 				  keys->capacity * sizeof(struct dt_key));
 	cell->offset += keys->table_size;

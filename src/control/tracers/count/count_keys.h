@@ -19,6 +19,7 @@ struct count_keys {
 	uint32_t stride, table_size;
 	uint64_t table; /* offset of the table in the first row; the cells are where the cell is */
 	enum tramp_value value;
+	uint64_t question; /* hash of what its keys and values are */
 	bool takes; /* for reading: takes the counts away, so that they begin at 0 again */
 	uint64_t frequency; /* for reading: values are times; cycles per second; 0: they aren't */
 };

@@ -338,21 +338,26 @@ static struct error *read_tracepoint(struct reading *reading)
 	return error;
 }
 
-struct error *count_rows_read(const struct session *session, bool takes,
-			      struct count_rows *ret_rows)
+static bool has_rows(const struct tracepoint *tracepoint)
+{
+	return tracepoint->count && tracepoint->count->keys.capacity && tracepoint->has_type;
+}
+
+/* Reads the tracepoints from `first` up to before `end`. */
+static struct error *read_range(const struct session *session, size_t first, size_t end,
+				bool takes, struct count_rows *ret_rows)
 {
 	struct count_rows rows = { 0 };
-	struct reading reading = { .session = session,
-				   .takes = takes,
-				   .rows = &rows,
-				   .frames = know_frames(session) };
+	struct reading reading = { .session = session, .takes = takes, .rows = &rows };
 	struct error *error = NULL;
 
-	for (size_t i = 0; i < session->tracepoints.count && !error; i++) {
+	for (size_t i = first; i < end && !error; i++) {
 		reading.tracepoint = session->tracepoints.items[i];
-		if (reading.tracepoint->count && reading.tracepoint->count->keys.capacity &&
-		    reading.tracepoint->has_type)
-			error = read_tracepoint(&reading);
+		if (!has_rows(reading.tracepoint))
+			continue;
+		if (!reading.frames)
+			reading.frames = know_frames(session);
+		error = read_tracepoint(&reading);
 	}
 	if (reading.frames)
 		frames_free(reading.frames);
@@ -363,4 +368,32 @@ struct error *count_rows_read(const struct session *session, bool takes,
 	else
 		*ret_rows = rows;
 	return error;
+}
+
+struct error *count_rows_read(const struct session *session, bool takes,
+			      struct count_rows *ret_rows)
+{
+	return read_range(session, 0, session->tracepoints.count, takes, ret_rows);
+}
+
+struct error *count_rows_read_one(const struct session *session, size_t index, bool takes,
+				  struct count_rows *ret_rows)
+{
+	size_t end = index < session->tracepoints.count ? index + 1 : index;
+
+	return read_range(session, index, end, takes, ret_rows);
+}
+
+struct error *count_rows_add(struct count_rows *to, struct count_rows *from)
+{
+	if (!from->rows.count)
+		return NULL;
+	if (!vec_reserve(&to->rows, from->rows.count))
+		return error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < from->rows.count; i++)
+		to->rows.items[to->rows.count++] = from->rows.items[i];
+	from->rows.count = 0;
+	to->has_values |= from->has_values;
+	to->is_time |= from->is_time;
+	return join(to) ? NULL : error_new(ERROR_FAILED, "out of memory");
 }

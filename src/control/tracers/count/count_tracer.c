@@ -79,14 +79,18 @@ static void note(struct session *session, struct tracepoint *tracepoint)
 
 	while (!use->noted && index < control->counted_count && control->counted[index].name)
 		index++;
-	if (index >= DT_COUNTED_MAX || use->keys.capacity)
+	if (index >= DT_COUNTED_MAX)
 		return; /* not noted: its count would begin anew after a takeover */
 	assert(index <= control->counted_count); /* no gap that a takeover would read */
-	control->counted[index] = (struct dt_counted){ .cell = count->cell.v,
-						       .row_shift = count->row_shift,
-						       .row_mask = count->row_mask,
-						       .has_times = use->cell.has_times,
-						       .id = tracepoint->probe.event.id };
+	bool has_keys = use->keys.capacity;
+	control->counted[index] =
+		(struct dt_counted){ .cell = has_keys ? count->keys.table.v : count->cell.v,
+				     .row_shift = count->row_shift,
+				     .row_mask = count->row_mask,
+				     .form = has_keys		 ? DT_COUNTED_KEYS :
+					     use->cell.has_times ? DT_COUNTED_TIMES :
+								   DT_COUNTED_HITS,
+				     .id = tracepoint->probe.event.id };
 	__atomic_store_n(&control->counted[index].name, dt_name_hash(tracepoint->name),
 			 __ATOMIC_RELEASE);
 	if (index >= control->counted_count)

@@ -235,10 +235,11 @@ static struct error *collect_times(struct proc *proc, taddr at, const struct dt_
 struct error *counts_collect(struct proc *proc, const struct dt_counted *from,
 			     struct dt_cell *words)
 {
-	const size_t head_size = from->has_times ? offsetof(struct dt_cell, buckets) : PLAIN_SIZE;
+	bool has_times = from->form == DT_COUNTED_TIMES;
+	const size_t head_size = has_times ? offsetof(struct dt_cell, buckets) : PLAIN_SIZE;
 	struct error *error = NULL;
 
-	memset(words, 0, from->has_times ? sizeof(*words) : PLAIN_SIZE);
+	memset(words, 0, has_times ? sizeof(*words) : PLAIN_SIZE);
 	for (uint64_t row = 0; row <= from->row_mask && row < ROWS_MAX && !error; row++) {
 		taddr at = taddr_of(from->cell + (row << (from->row_shift & 63)));
 		struct dt_cell head;
@@ -246,7 +247,7 @@ struct error *counts_collect(struct proc *proc, const struct dt_counted *from,
 		error = mem_read(proc, at, &head, head_size);
 		if (!error)
 			words->hits += head.hits;
-		if (!error && from->has_times)
+		if (!error && has_times)
 			error = collect_times(proc, at, &head, words);
 	}
 	return error;

@@ -182,7 +182,8 @@ static struct expr_names names_of(struct describe *d)
 				    .at_exit = d->exit != NULL };
 }
 
-static struct error *add_variable(struct describe *d, const char *text)
+/* `option` is what the user wrote before the name. */
+static struct error *find_variable(struct describe *d, const char *text, const char *option)
 {
 	_cleanup_free_ char *name = strdup(text);
 	struct describe there = *d;
@@ -202,9 +203,14 @@ static struct error *add_variable(struct describe *d, const char *text)
 	if (!error)
 		error = expr_variable(name, &names, &type, &place);
 	if (error)
-		return error_wrap(error, "-t var");
+		return error_wrap(error, "%s", option);
 	shape_add(&d->shape, name[0] == '$' ? name + 1 : name, &type, &place);
 	return NULL;
+}
+
+static struct error *add_variable(struct describe *d, const char *text)
+{
+	return find_variable(d, text, "-t var");
 }
 
 /* Adds an argument with its value at the entry, also at the exit. */
@@ -423,4 +429,9 @@ struct error *contexts_add(struct describe *d, const char *type)
 		"-t %s: no such context (regs, reg:NAME, tid, pid, cpu, comm, backtrace[:N], "
 		"var:NAME, entry:NAME, or VARTYPE:NAME:ADDR)",
 		type);
+}
+
+struct error *contexts_add_key(struct describe *d, const char *text)
+{
+	return is_bare(text) ? find_variable(d, text, "--by") : contexts_add(d, text);
 }

@@ -65,6 +65,8 @@ void variables_result(struct describe *d, struct type *ret_type, struct value_pl
 bool contexts_is_at_exit(const char *type);
 /* contexts.c: adds the fields of a TYPE of -t. */
 struct error *contexts_add(struct describe *d, const char *type);
+/* contexts.c: the same for a KEY of --by, which is a variable or an expression mostly. */
+struct error *contexts_add_key(struct describe *d, const char *text);
 
 /* describe.c, for describe_exit.c: the filter becomes native code, or part of the program. */
 struct error *describe_set_filter(struct describe *d, const char *filter,

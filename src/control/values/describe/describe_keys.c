@@ -72,7 +72,7 @@ static struct error *add_key(struct describe *d, const struct question_word *wor
 			 word->frames);
 		return contexts_add(d, backtrace);
 	default:
-		return contexts_add(d, word->text);
+		return contexts_add_key(d, word->text);
 	}
 }
 

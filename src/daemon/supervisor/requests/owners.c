@@ -14,8 +14,13 @@ static bool names_tracepoints(enum wire_kind kind)
 	       kind == WIRE_CONTEXT || kind == WIRE_NO_CONTEXT;
 }
 
-static bool changes_all(enum wire_kind kind)
+/* A list that takes the counts away changes what others see. */
+static bool changes_all(const struct request *request)
 {
+	enum wire_kind kind = request->kind;
+
+	if (kind == WIRE_TRACEPOINTS)
+		return wire_get_number(&request->message, WIRE_RESET, 0);
 	/* the number of snapshots is limited */
 	return kind == WIRE_START || kind == WIRE_STOP || kind == WIRE_DETACH ||
 	       kind == WIRE_SNAPSHOT;
@@ -73,8 +78,10 @@ static struct error *check_all(const struct request *request, const struct targe
 		if ((entry->kind == WIRE_ADD || entry->kind == WIRE_LOAD) && entry->uid != uid)
 			return error_new(
 				ERROR_NOT_PERMITTED,
-				"process %d (%s) is traced by user %u, too: only root may stop or detach it",
-				target->pid, target->process.name, entry->uid);
+				"process %d (%s) is traced by user %u, too: only root may %s",
+				target->pid, target->process.name, entry->uid,
+				request->kind == WIRE_TRACEPOINTS ? "reset its counts" :
+								    "stop or detach it");
 	}
 	if (request->kind == WIRE_DETACH && target->asker != uid &&
 	    target->process.user.uid != uid)
@@ -111,7 +118,7 @@ struct error *owners_check(const struct request *request, const struct target *t
 		return NULL;
 	if (names_tracepoints(request->kind))
 		error = check_names(request, target);
-	else if (changes_all(request->kind))
+	else if (changes_all(request))
 		error = check_all(request, target);
 	else if (request->kind == WIRE_UNLOAD)
 		error = check_library(request, target);

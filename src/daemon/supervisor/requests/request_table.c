@@ -106,6 +106,17 @@ static struct error *check_texts(const struct wire_message *message)
 	return NULL;
 }
 
+static struct error *check_question(const struct wire_message *message)
+{
+	const char *tracer = wire_get_text(message, WIRE_TRACER);
+
+	if (!tracer || strcmp(tracer, "count") != 0)
+		return error_new(ERROR_USAGE, "--by and --of: need the tracer count");
+	if (wire_get_number(message, WIRE_KEYS, 0) > WIRE_KEYS_MAX)
+		return error_new(ERROR_USAGE, "--keys: at most %d", WIRE_KEYS_MAX);
+	return NULL;
+}
+
 static struct error *check_add(const struct wire_message *message)
 {
 	uint64_t longest = wire_get_number(message, WIRE_STRING_MAX, 0);
@@ -123,6 +134,8 @@ static struct error *check_add(const struct wire_message *message)
 	if (contexts > WIRE_CONTEXTS_MAX)
 		return error_new(ERROR_USAGE, "too many contexts: %zu (at most %d)", contexts,
 				 WIRE_CONTEXTS_MAX);
+	if (wire_get_text(message, WIRE_BY) || wire_get_text(message, WIRE_OF))
+		return check_question(message);
 	return NULL;
 }
 
