@@ -209,6 +209,15 @@ def test_counts(dyntrace, program_path):
     assert not os.listdir(dyntrace.scratch)  # no trace
 
 
+def test_counts_by_key(dyntrace, program_path):
+    """Rows with the same keys of several programs become one, also when the programs are over."""
+    spin = program_path("spin")
+    script = f"{spin} --threads 2 --calls 300; {spin} --calls 40 & wait; exec {spin} --threads 3 --calls 500"
+    for words in ([], ["-e"]):
+        result = dyntrace("trace", "--follow-exec", "--tracer", "count", "--function", "foo", "--by", "$comm", *words, "--", "sh", "-c", script)
+        assert re.search(r"^spin +(\d+)( |$)", result.stderr, re.M)[1] == str(2 * 300 + 40 + 3 * 500), result.stderr
+
+
 def test_counts_with_durations(dyntrace, program_path):
     spin = program_path("spin")
     result = dyntrace("trace", "--follow-exec", "--tracer", "count", "--function", "foo", "-e", "--", "sh", "-c",

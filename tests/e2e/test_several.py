@@ -1,5 +1,6 @@
 """dyntrace trace -p of several processes, in one trace: by name, by several -p, and by --children."""
 import collections
+import json
 import os
 import re
 import shutil
@@ -19,7 +20,7 @@ class Several:
         self.output, self.before = dyntrace.new_output() if has_trace else None, {pid: Snapshot(pid) for pid in pids}
         output = ["-o", self.output] if has_trace else []
         self.process = dyntrace.processes.start([dyntrace.path, "trace", "--wide", *output, *words], stdin=subprocess.DEVNULL,
-                                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=dyntrace.scratch)
+                                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=dyntrace.scratch)
         until(self.is_placed, "probes in all processes")
 
     def is_placed(self):
@@ -29,7 +30,7 @@ class Several:
     def stop(self, number=signal.SIGINT):
         if number:
             self.process.send_signal(number)
-        self.stderr = self.process.communicate(timeout=30)[1]
+        self.stdout, self.stderr = self.process.communicate(timeout=30)
         assert self.process.returncode == 0, self.stderr
         return Trace(self.output) if self.output else None
 
@@ -97,13 +98,19 @@ def test_counts_of_all(dyntrace, spins, exits):
         tracing.before[pid].assert_unchanged()
 
 
-def test_keys_are_of_one_process(dyntrace, spins):
-    """Rows of several tables aren't joined, and none is left out in silence."""
-    name = os.path.basename(os.readlink(f"/proc/{spins[0].pid}/exe"))
-    words = ["trace", "--tracer", "count", "--by", "$tid", "--function", "foo", "--for", "0.01"]
-    assert "one process at a time" in dyntrace.fails(*words, "-p", name, status=125)
-    assert "one process at a time" in dyntrace.fails(*words, "-p", spins[0].pid, "-p", spins[1].pid, status=2)
-    dyntrace(*words, "-p", spins[0].pid)
+@pytest.mark.parametrize("exits", [[], ["-e"]], ids=["entries", "exits"])
+def test_keys_of_all(dyntrace, spins, exits):
+    """Each process has a table of keys of its own: rows with the same keys become one, also those of a process that has ended."""
+    pids = [spin.pid for spin in spins]
+    first, other = (os.path.basename(os.readlink(f"/proc/{pid}/exe")) for pid in (pids[0], pids[3]))
+    tracing = Several(dyntrace, pids, "-p", first, "-p", other, "--tracer", "count", "--by", "$pid", "--json", "--function", "foo", *exits,
+                      has_trace=False)
+    for spin in spins:
+        spin.go().wait_ready()
+    spins[1].finish()  # 200 calls more
+    tracing.stop()
+    rows = {row["key"]["$pid"]: row["hits"] for row in json.loads(tracing.stdout)}
+    assert sum(rows.values()) == 1200 and rows[pids[1]] == 400 and set(rows) == set(pids)
 
 
 def test_backtraces_of_all(dyntrace, spins):

@@ -281,7 +281,7 @@ void summary_print_infos(const struct tracepoint_info *infos, size_t count,
 		print_end(summary, directory);
 }
 
-void summary_print(const struct session *session, const struct session_summary *summary,
+void summary_print(struct session *session, const struct session_summary *summary,
 		   const char *directory, const struct summary_options *options)
 {
 	size_t count = session_tracepoint_count(session), placed = 0;

@@ -14,7 +14,7 @@ struct summary_options {
 
 /* Prints the table of tracepoints (options/calls_table.h), then what could not be traced, the
  * totals, the trace's directory and how to look at it. */
-void summary_print(const struct session *session, const struct session_summary *summary,
+void summary_print(struct session *session, const struct session_summary *summary,
 		   const char *directory, const struct summary_options *options);
 
 /* Prints the summary of tracepoints of no session of ours; totals and time of `summary` are

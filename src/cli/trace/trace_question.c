@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "control/base/cleanup.h"
+#include "control/session/follow_exec/session_rows.h"
 #include "options/commands.h"
 #include "options/count_table.h"
 #include "options/table_text.h"
@@ -38,8 +39,6 @@ struct error *trace_question_check(void)
 	if (trace_args.tracer->kind != TRACER_COUNT)
 		return error_new(ERROR_USAGE, "%s: needs --tracer count (or ask the trace: dyntrace "
 				 "report --by)", trace_args.question.by ? "--by" : "--of");
-	if (trace_args.follow_exec)
-		return error_new(ERROR_USAGE, "--by, --of: not with --follow-exec");
 	if (trace_args.reset && trace_args.each <= 0)
 		return error_new(ERROR_USAGE, "--reset: needs --each SECONDS");
 	if (trace_args.summary.is_json && trace_args.csv)
@@ -49,7 +48,7 @@ struct error *trace_question_check(void)
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
-void trace_question_print(const struct session *session, bool resets)
+void trace_question_print(struct session *session, bool resets)
 {
 	bool is_json = trace_args.summary.is_json, is_text = !is_json && !trace_args.csv;
 	struct count_table how = { .question = &question,
@@ -59,7 +58,7 @@ void trace_question_print(const struct session *session, bool resets)
 				   .all_rows = trace_args.summary.all_rows };
 	_cleanup_(strbuf_free) struct strbuf text = { 0 };
 	_cleanup_(count_rows_free) struct count_rows rows = { 0 };
-	_cleanup_error_ struct error *error = count_rows_read(session, resets, &rows);
+	_cleanup_error_ struct error *error = session_rows(session, resets, &rows);
 
 	if (!error && !count_table_add(&how, &rows, &text))
 		error = error_new(ERROR_FAILED, "out of memory");

@@ -13,6 +13,6 @@ struct error *trace_question_check(void);
 bool trace_question_asked(void);
 /* Prints the table: text on standard error, JSON and CSV on standard output. `resets`: counts
  * begin at 0 again. */
-void trace_question_print(const struct session *session, bool resets);
+void trace_question_print(struct session *session, bool resets);
 
 #endif

@@ -8,7 +8,6 @@
 #include "control/proc/find_process.h"
 #include "options/commands.h"
 #include "trace_args.h"
-#include "trace_question.h"
 
 static bool is_pid(const char *target)
 {
@@ -84,12 +83,9 @@ static struct error *check_several(const struct tids *pids)
 {
 	const char *name = trace_args.targets.items[0].text;
 	enum tracer_kind kind = trace_args.tracer->kind;
-	/* Each process has a table of keys of its own, and rows of several aren't joined. */
-	bool has_keys = trace_question_asked();
-	const char *by = trace_args.question.by ? "--by" : "--of";
-	const char *what = has_keys ? by : trace_args.tracer->name;
+	const char *what = trace_args.tracer->name;
 
-	if (pids->count < 2 || kind == TRACER_CTF || (kind == TRACER_COUNT && !has_keys))
+	if (pids->count < 2 || kind == TRACER_CTF || kind == TRACER_COUNT)
 		return NULL;
 	if (trace_args.targets.count > 1 || trace_args.children)
 		return error_new(ERROR_USAGE, "'%s' works with one process at a time (give one -p)",

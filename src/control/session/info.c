@@ -293,3 +293,12 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 		count_tracer_times(session, &counted, &info.times);
 	return info;
 }
+
+bool session_durations(const struct session *session, size_t index,
+		       struct distribution *ret_durations)
+{
+	const struct tracepoint *tracepoint =
+		index < session->tracepoints.count ? session->tracepoints.items[index] : NULL;
+
+	return tracepoint && count_tracer_durations(session, tracepoint, ret_durations);
+}

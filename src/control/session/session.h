@@ -20,6 +20,7 @@
 #ifndef DYNTRACE_SESSION_H
 #define DYNTRACE_SESSION_H
 
+#include "control/record/distribution.h"
 #include "control/session/state/session_options.h"
 #include "control/session/state/tracepoint.h"
 #include "control/stop/stop.h"
@@ -167,6 +168,10 @@ uint64_t session_code_used(const struct session *session);
  * or module change. */
 size_t session_tracepoint_count(const struct session *session);
 struct tracepoint_info session_tracepoint(const struct session *session, size_t index);
+/* The durations of its calls in ns, of a tracepoint that counts them in the target. False: it
+ * doesn't, or out of memory. */
+bool session_durations(const struct session *session, size_t index,
+		       struct distribution *ret_durations);
 /* Calls counted as missed because their callers can't return through a stub (R6). *ret_runtimes:
  * the language runtimes that are the reason, "OCaml in PROGRAM"; NULL: none. The caller frees. */
 uint64_t session_foreign_calls(const struct session *session, char **ret_runtimes);

@@ -331,7 +331,7 @@ static void fold_counts(struct session *root, const struct session *exec)
 	for (size_t i = 0; i < exec->tracepoints.count; i++) {
 		const struct tracepoint *tracepoint = exec->tracepoints.items[i];
 
-		if (!tracepoint->count || !tracepoint->has_type)
+		if (!tracepoint->count || !tracepoint->has_type || tracepoint->count->keys.capacity)
 			continue;
 		const struct counts_cell *cell = &tracepoint->count->cell;
 		struct follow_row *row = find_row(root, tracepoint->probe.event.id);
@@ -344,6 +344,16 @@ static void fold_counts(struct session *root, const struct session *exec)
 	}
 }
 
+/* Keeps what was counted by key there. */
+static void fold_rows(struct session *root, const struct session *exec)
+{
+	_cleanup_(count_rows_free) struct count_rows rows = { 0 };
+	_cleanup_error_ struct error *error = count_rows_read(exec, false, &rows);
+
+	if (!error)
+		error = count_rows_add(&root->count->past, &rows);
+}
+
 static void drop_exec(struct session *root, size_t index)
 {
 	struct follow *follow = root->follow;
@@ -353,6 +363,7 @@ static void drop_exec(struct session *root, size_t index)
 	follow->execs.items[index] = follow->execs.items[--follow->execs.count];
 	error_free(fold_exits(root, exec.session));
 	fold_counts(root, exec.session);
+	fold_rows(root, exec.session);
 	free_exec(&exec);
 }
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/record/histogram.h"
+
 bool count_tracer_create(struct session *session)
 {
 	session->count = calloc(1, sizeof(*session->count));
@@ -12,8 +14,10 @@ bool count_tracer_create(struct session *session)
 
 void count_tracer_free(struct session *session)
 {
-	if (session->count)
+	if (session->count) {
 		counts_free(&session->count->counts);
+		count_rows_free(&session->count->past);
+	}
 	free(session->count);
 }
 
@@ -209,4 +213,34 @@ void count_tracer_times(const struct session *session, const struct counts_sum *
 						.p50 = to_ns(session, sum->p50),
 						.p90 = to_ns(session, sum->p90),
 						.p99 = to_ns(session, sum->p99) };
+}
+
+bool count_tracer_durations(const struct session *session, const struct tracepoint *tracepoint,
+			    struct distribution *ret_durations)
+{
+	const struct count_use *use = tracepoint->count;
+	struct distribution durations = { 0 };
+	struct dt_cell *words;
+	struct counts_sum sum;
+	bool complete = true;
+
+	if (!use || !use->cell.has_times || !(words = calloc(1, sizeof(*words))))
+		return false;
+	counts_gather(&session->count->counts, &use->cell, words);
+	counts_sum_up(words, true, &sum);
+	for (uint32_t i = 0; i < DT_BUCKETS && complete; i++) {
+		uint64_t middle = to_ns(session, histogram_middle(i, DT_BUCKET_BITS));
+		uint32_t times = words->buckets[i] < UINT32_MAX ? (uint32_t)words->buckets[i] :
+								  UINT32_MAX;
+
+		complete = !times || distribution_add(&durations, (int64_t)middle, times);
+	}
+	free(words);
+	durations.sum = (int64_t)to_ns(session, sum.durations);
+	durations.max = (int64_t)to_ns(session, sum.max);
+	if (!complete)
+		distribution_free(&durations);
+	else
+		*ret_durations = durations;
+	return complete;
 }

@@ -8,11 +8,13 @@
 #include "control/session/state/session_state.h"
 #include "control/stop/stop.h"
 #include "count_keys.h"
+#include "count_rows.h"
 #include "counts.h"
 
 struct count_tracer {
 	struct counts counts;
 	uint32_t free_note; /* all entries of dt_control.counted below this index are used */
+	struct count_rows past; /* of exec sessions that are over: counts by key */
 };
 
 /* The cell of one tracepoint. */
@@ -43,6 +45,9 @@ void count_tracer_unnote(struct session *session, struct tracepoint *tracepoint)
 /* False: the tracepoint has no cell. */
 bool count_tracer_read(const struct session *session, const struct tracepoint *tracepoint,
 		       struct counts_sum *ret_sum);
+/* The durations in ns. False: it has none, or out of memory. */
+bool count_tracer_durations(const struct session *session, const struct tracepoint *tracepoint,
+			    struct distribution *ret_durations);
 /* Converts the sum's times to ns. */
 void count_tracer_times(const struct session *session, const struct counts_sum *sum,
 			struct tracepoint_times *ret_times);

@@ -193,7 +193,8 @@ void counts_read(const struct counts *counts, const struct counts_cell *cell,
 		const void *at = area->here + row * area->row_size + cell->offset;
 		const struct dt_cell *words = at;
 
-		if (cell->has_times)
+		/* an unused row has no memory yet, and reading all of it would allocate some */
+		if (cell->has_times && (words->hits || words->total || words->pending))
 			add_row(words, &sum, buckets);
 		/* after the exits: hits must not be fewer */
 		sum.hits += __atomic_load_n(&words->hits, __ATOMIC_ACQUIRE);
