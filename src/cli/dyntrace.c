@@ -20,6 +20,7 @@
 
 static const struct command *const commands[] = {
 	&command_trace,
+	&command_top,
 	&command_attach,
 	&command_detach,
 	&command_list_processes,

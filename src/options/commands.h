@@ -59,6 +59,7 @@ extern const struct command command_load;
 extern const struct command command_unload;
 extern const struct command command_lttng;
 extern const struct command command_open;
+extern const struct command command_top;
 extern const struct command command_report;
 extern const struct command command_rm;
 extern const struct command command_snapshot;

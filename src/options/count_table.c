@@ -77,16 +77,17 @@ static void add_rows(const struct count_table *how, const struct count_rows *row
 	_cleanup_(distribution_free) struct distribution rest = { 0 };
 	struct calls_name rest_names[CALLS_NAMES_MAX];
 	char rest_text[48];
-	size_t count = rows->rows.count;
+	size_t count = rows->rows.count, key_count = how->question->key_count;
 
-	for (size_t i = 0; i < how->question->key_count; i++)
+	for (size_t i = 0; i < key_count; i++)
 		titles[i] = how->question->keys[i].text;
 	for (size_t i = 0; i < count; i++)
-		fill_row(how, rows, &rows->rows.items[i], names + i * QUESTION_KEYS_MAX, &sorted[i]);
+		fill_row(how, rows, &rows->rows.items[i], names + i * QUESTION_KEYS_MAX,
+			 &sorted[i]);
 	size_t others = count && rows->rows.items[count - 1].is_other;
 	calls_table_sort(sorted, count - others, (enum calls_sort)args->sort, rows->has_values);
-	struct calls_table table = { .titles = how->question->key_count ? titles : one,
-				     .title_count = how->question->key_count ? how->question->key_count : 1,
+	struct calls_table table = { .titles = key_count ? titles : one,
+				     .title_count = key_count ? key_count : 1,
 				     .names_first = true,
 				     .columns = rows->is_time ? CALLS_HAS_SELF : 0,
 				     .has_values = rows->has_values,

@@ -343,7 +343,6 @@ def test_as_it_was(build, scratch, program):
     (["--top", "3"], "need --by KEY"),
     (["--by", "size", "--json", "--csv"], "choose one"),
     (["--by", "size", "--tracer", "ctf"], "--tracer count"),
-    (["--by", "size", "--follow-exec"], "--follow-exec"),
 ])
 def test_refusals(build, scratch, program, words, said):
     status = 125 if said == "lower --keys" else 2

@@ -116,7 +116,8 @@ static void make_table(uint32_t capacity, uint32_t texts)
 static void check_names(void)
 {
 	for (unsigned n = 0; n < run.keys; n++) {
-		const struct dt_key *key = dt_key_in(run.table, run.shape, (uint32_t)run.index_of[n]);
+		uint32_t index = (uint32_t)run.index_of[n];
+		const struct dt_key *key = dt_key_in(run.table, run.shape, index);
 		uint8_t bytes[TEXT_MOST];
 
 		if (!run.index_of[n])

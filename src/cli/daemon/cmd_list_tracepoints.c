@@ -286,8 +286,8 @@ static struct error *take_item(void *context, const struct wire_message *item)
 		return error;
 	listing->is_open = true;
 	listing->pid = daemon_call_number_of(item, WIRE_PID);
-	if (!copy_text(item, WIRE_NAME, &listing->name) || !copy_text(item, WIRE_BY, &listing->by) ||
-	    !copy_text(item, WIRE_OF, &listing->of))
+	if (!copy_text(item, WIRE_NAME, &listing->name) ||
+	    !copy_text(item, WIRE_BY, &listing->by) || !copy_text(item, WIRE_OF, &listing->of))
 		return error_new(ERROR_FAILED, "out of memory");
 	if (list->json) {
 		text_add(&list->text, list->count ? ",\n" : "[\n");

@@ -220,7 +220,7 @@ static struct error *record(struct trace_run *run)
 	struct error *error = NULL;
 
 	while (!error && !run->over && !trace_must_stop() && !is_unread(run) &&
-	       (!end || seconds_now() < end)) {
+	       (!end || seconds_now() < end) && (!run->screen || run->screen->look(run))) {
 		error = session_step(run->session, has_lines ? LINE_STEP_MS : STEP_MS);
 		if (!error)
 			error = take_snapshots(run);
@@ -229,6 +229,8 @@ static struct error *record(struct trace_run *run)
 		if (next && !run->over && seconds_now() >= next)
 			next = answer(run, next);
 	}
+	if (run->screen)
+		run->screen->end(run);
 	/* Now, and not when thousands of tracepoints are out: all of them end together. */
 	struct error *stopping = session_recording(run->session, false);
 	if (error && error_kind(error) == ERROR_INTERRUPTED) { /* the usual end, in a long step */
@@ -361,9 +363,10 @@ static struct error *explain(struct trace_run *run)
 	return error ? error : explain_location(run->proc, trace_args.explain);
 }
 
-static struct error *run_trace(const struct words *words, int *ret_status)
+struct error *trace_run_with(const struct words *words, const struct trace_screen *screen,
+			     int *ret_status)
 {
-	_cleanup_(run_free) struct trace_run run = { 0 };
+	_cleanup_(run_free) struct trace_run run = { .screen = screen };
 	struct error *error = trace_args_check(words);
 
 	if (!error)
@@ -373,6 +376,11 @@ static struct error *run_trace(const struct words *words, int *ret_status)
 	launch_remember_signals();
 	catch_signals();
 	error = trace_begin_open(words, &run);
+	if (!error && run.has_daemon && screen)
+		return error_new(ERROR_REFUSED,
+				 "process %d is traced by the daemon already ('dyntrace add %d:LOC count' "
+				 "and list-tracepoints count there; 'dyntrace detach %d' first for top)",
+				 run.proc->pid, run.proc->pid, run.proc->pid);
 	if (!error && run.has_daemon)
 		return trace_beside_run(&run);
 	if (!error)
@@ -396,6 +404,11 @@ static struct error *run_trace(const struct words *words, int *ret_status)
 	*ret_status = 128 + last_signal;
 	error_free(error);
 	return NULL;
+}
+
+static struct error *run_trace(const struct words *words, int *ret_status)
+{
+	return trace_run_with(words, NULL, ret_status);
 }
 
 const struct command command_trace = {

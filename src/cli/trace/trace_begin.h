@@ -30,7 +30,18 @@ struct trace_run {
 	bool has_told; /* the user of such processes */
 	unsigned quiet_looks; /* in a row that have found no such process */
 	uint64_t next_look; /* ns of CLOCK_MONOTONIC */
+	const struct trace_screen *screen; /* NULL: a summary at the end */
 };
+
+/* A view of the session while it runs, in place of notes and summary (`dyntrace top`). */
+struct trace_screen {
+	bool (*look)(struct trace_run *run); /* again and again; false: enough */
+	void (*end)(struct trace_run *run); /* the target is left as it was next */
+};
+
+/* cmd_trace.c: runs `dyntrace trace` by trace_args, with a screen. */
+struct error *trace_run_with(const struct words *words, const struct trace_screen *screen,
+			     int *ret_status);
 
 /* cmd_trace.c: signals mean something else from here on. */
 void trace_will_change(void);

@@ -1,6 +1,6 @@
 /*
- * worker_list.h - the tracepoints of a target, one item each; behind one that counts by key, an item
- * per key.
+ * worker_list.h - the tracepoints of a target, one item each; behind one that counts by key, an
+ * item per key.
  *
  * A list is sent in pieces, so that its length needs no memory: items wait until the supervisor has
  * read those before them. Meanwhile the session goes on, and no other message is taken.
