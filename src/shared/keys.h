@@ -65,6 +65,11 @@ static inline uint32_t dt_keys_offset(uint32_t bits)
 			  ((uint64_t)sizeof(struct dt_key_slot) << bits));
 }
 
+static inline struct dt_key *dt_key_at(struct dt_key_table *table, uint32_t index)
+{
+	return (struct dt_key *)((uint8_t *)table + dt_keys_offset(table->bits)) + index;
+}
+
 /*
  * A key's cell if values are summed up; without values, it is one word, hits. Of durations, the
  * words are those of struct dt_cell, and half of the buckets are there. Other values have a sign:
