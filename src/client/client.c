@@ -143,6 +143,22 @@ static bool may_mean_root(const char *given)
 	return !given && !(named && *named) && geteuid() != 0;
 }
 
+struct error *client_adopt(int fd, const char *name, struct client **ret_client)
+{
+	struct client *client = calloc(1, sizeof(*client));
+	char *path = client ? strdup(name) : NULL;
+
+	if (!path) {
+		free(client);
+		close(fd);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	channel_open(&client->channel, fd, WIRE_MESSAGE_MAX, SIZE_MAX);
+	client->path = path;
+	*ret_client = client;
+	return NULL;
+}
+
 struct error *client_connect(const char *given, struct client **ret_client)
 {
 	_cleanup_free_ char *path = NULL;
@@ -157,17 +173,7 @@ struct error *client_connect(const char *given, struct client **ret_client)
 		path = strdup(WIRE_SOCKET_ROOT);
 		error = path ? connect_to(path, &fd) : error_new(ERROR_FAILED, "out of memory");
 	}
-	if (error)
-		return error;
-	struct client *client = calloc(1, sizeof(*client));
-	if (!client) {
-		close(fd);
-		return error_new(ERROR_FAILED, "out of memory");
-	}
-	channel_open(&client->channel, fd, WIRE_MESSAGE_MAX, SIZE_MAX);
-	client->path = take_ptr(&path);
-	*ret_client = client;
-	return NULL;
+	return error ? error : client_adopt(fd, path, ret_client);
 }
 
 void client_close(struct client *client)

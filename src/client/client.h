@@ -21,6 +21,8 @@ struct client;
 /* given: NULL chooses as above; where a user has no own daemon, root's is asked. Without a daemon,
  * the error says how to start one. */
 struct error *client_connect(const char *given, struct client **ret_client);
+/* Uses a connected socket, which it takes over; `name` is for messages. */
+struct error *client_adopt(int fd, const char *name, struct client **ret_client);
 void client_close(struct client *client);
 const char *client_path(const struct client *client);
 

@@ -177,7 +177,8 @@ enum wire_type {
 	X(WIRE_KEY_NUMBERS, WIRE_NUMBER) /* bit n: key n is a number */               \
 	X(WIRE_SHORTEST, WIRE_NUMBER)                                                 \
 	X(WIRE_BUCKET, WIRE_NUMBER) /* a value, as int64_t, then ... */               \
-	X(WIRE_BUCKET_COUNT, WIRE_NUMBER) /* ... how often it, or one near it, came */
+	X(WIRE_BUCKET_COUNT, WIRE_NUMBER) /* ... how often it, or one near it, came */ \
+	X(WIRE_EXITS_LOST, WIRE_NUMBER)
 
 enum wire_tag {
 	WIRE_NO_TAG,

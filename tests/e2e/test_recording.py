@@ -365,7 +365,7 @@ def test_killed_in_an_exchange(dyntrace, program, program_path, call):
 
 def test_two_at_once_are_refused(dyntrace, program):
     target = program("spin", "--threads", 1, "--calls", 10, "--rounds", 2).wait_ready()
-    tracing = dyntrace.start_trace(target.pid, "--probe", "foo")
+    tracing = dyntrace.start_trace(target.pid, "--probe", "foo", "--mode", "block")
     message = dyntrace.fails("trace", "-p", target.pid, "--probe", "foo", status=125)
     assert "is being traced already" in message and str(tracing.process.pid) in message
     assert str(tracing.process.pid) in dyntrace.fails("detach", target.pid)

@@ -156,10 +156,11 @@ def test_without_children_nothing_is_followed(dyntrace):
 
 
 def test_a_second_trace_is_told_what_to_do(dyntrace, program):
+    """Where the first one can't serve it (test_two_traces.py: where it can)."""
     target = program("spin", "--threads", 1, "--calls", 10).wait_ready()
-    tracing = dyntrace.start_trace(target.pid, "--probe", "foo")
+    tracing = dyntrace.start_trace(target.pid, "--probe", "foo", "--mode", "overwrite")
     said = dyntrace("trace", "-p", target.pid, "--probe", "foo", status=125).stderr
-    assert re.search(r"is being traced already, by dyntrace, pid \d+ \(end that first; .*'dyntrace attach \d+'\)", said)
+    assert re.search(r"is being traced already, by dyntrace, pid \d+, which another one can't join \(end that first; .*'dyntrace attach \d+'\)", said)
     tracing.stop()
 
 

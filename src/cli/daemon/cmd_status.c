@@ -1,7 +1,7 @@
 /*
  * cmd_status.c - dyntrace status: the daemon and its state, or what a process allows.
  */
-#include "cli/trace/filter_report.h"
+#include "cli/explain/filter_report.h"
 #include "daemon_call.h"
 
 static struct {

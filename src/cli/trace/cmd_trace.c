@@ -8,18 +8,20 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "cli/explain/explain.h"
+#include "cli/explain/filter_report.h"
 #include "control/base/cleanup.h"
 #include "control/base/interrupt.h"
 #include "control/base/now.h"
-#include "explain.h"
-#include "filter_report.h"
 #include "old_trace.h"
 #include "options/commands.h"
 #include "summary.h"
 #include "trace_args.h"
 #include "trace_begin.h"
 #include "trace_beside.h"
+#include "trace_host.h"
 #include "trace_question.h"
 
 #define STEP_MS 50
@@ -112,9 +114,14 @@ static void catch_signals(void)
 
 static void run_free(struct trace_run *run)
 {
+	trace_host_free(run->host);
 	session_destroy(run->session);
 	launch_free(run->launch);
 	trace_targets_close(&run->opened);
+	if (run->host_fd >= 0)
+		close(run->host_fd);
+	if (run->host_pidfd >= 0)
+		close(run->host_pidfd);
 	free(run->output);
 }
 
@@ -222,6 +229,7 @@ static struct error *record(struct trace_run *run)
 	while (!error && !run->over && !trace_must_stop() && !is_unread(run) &&
 	       (!end || seconds_now() < end) && (!run->screen || run->screen->look(run))) {
 		error = session_step(run->session, has_lines ? LINE_STEP_MS : STEP_MS);
+		trace_host_step(run);
 		if (!error)
 			error = take_snapshots(run);
 		if (!error)
@@ -232,7 +240,9 @@ static struct error *record(struct trace_run *run)
 	if (run->screen)
 		run->screen->end(run);
 	/* Now, and not when thousands of tracepoints are out: all of them end together. */
-	struct error *stopping = session_recording(run->session, false);
+	struct error *stopping = NULL;
+	if (!trace_host_hands_over(run))
+		stopping = session_recording(run->session, false);
 	if (error && error_kind(error) == ERROR_INTERRUPTED) { /* the usual end, in a long step */
 		error_free(error);
 		error = NULL;
@@ -268,7 +278,7 @@ static int exit_status(const struct trace_run *run)
 /* Did every tracepoint wait for a library in which it can't be placed? */
 static bool is_nothing_placed(const struct trace_run *run)
 {
-	size_t count = session_tracepoint_count(run->session);
+	size_t count = run->has_left ? 0 : session_tracepoint_count(run->session);
 
 	for (size_t i = 0; i < count; i++) {
 		struct tracepoint_info info = session_tracepoint(run->session, i);
@@ -324,6 +334,7 @@ static void note_unprinted(const struct trace_run *run)
 static struct error *trace_target(struct trace_run *run)
 {
 	struct session_summary summary;
+	trace_host_begin(run); /* now: a second one that finds our probes can reach us */
 	struct error *error = trace_begin_record(run);
 
 	if (error)
@@ -333,7 +344,11 @@ static struct error *trace_target(struct trace_run *run)
 	if (!run->launch && !trace_args.quiet)
 		note_begun(run);
 	error = record(run);
+	if (!error && trace_host_hands_over(run))
+		return trace_host_leave(run);
 	struct error *ending = session_end(run->session, &summary);
+	if (!ending)
+		ending = trace_host_finish(run, &summary.totals);
 	note_unprinted(run);
 	if (run->launch && run->ended && summary.children && !trace_args.quiet)
 		cli_note("%u forked %s and %s no longer traced", summary.children,
@@ -366,7 +381,9 @@ static struct error *explain(struct trace_run *run)
 struct error *trace_run_with(const struct words *words, const struct trace_screen *screen,
 			     int *ret_status)
 {
-	_cleanup_(run_free) struct trace_run run = { .screen = screen };
+	_cleanup_(run_free) struct trace_run run = { .screen = screen,
+						       .host_fd = -1,
+						       .host_pidfd = -1 };
 	struct error *error = trace_args_check(words);
 
 	if (!error)
@@ -376,12 +393,13 @@ struct error *trace_run_with(const struct words *words, const struct trace_scree
 	launch_remember_signals();
 	catch_signals();
 	error = trace_begin_open(words, &run);
-	if (!error && run.has_daemon && screen)
+	if (!error && (run.has_daemon || run.host_fd >= 0) && screen)
 		return error_new(ERROR_REFUSED,
-				 "process %d is traced by the daemon already ('dyntrace add %d:LOC count' "
-				 "and list-tracepoints count there; 'dyntrace detach %d' first for top)",
-				 run.proc->pid, run.proc->pid, run.proc->pid);
-	if (!error && run.has_daemon)
+				 "process %d is traced by %s already ('dyntrace add %d:LOC count' and "
+				 "list-tracepoints count in a daemon; end that first for top)",
+				 run.proc->pid, run.has_daemon ? "the daemon" : "another dyntrace",
+				 run.proc->pid);
+	if (!error && (run.has_daemon || run.host_fd >= 0))
 		return trace_beside_run(&run);
 	if (!error)
 		end_at_once();

@@ -68,13 +68,18 @@ struct error *old_trace_check(const char *directory)
 			 directory, old);
 }
 
+void old_trace_remove(const char *directory)
+{
+	if (each_file(directory, false) && each_file(directory, true))
+		rmdir(directory);
+}
+
 void old_trace_move(const char *directory)
 {
 	_cleanup_free_ char *old = old_name(directory);
 
 	if (!old || !each_file(directory, false))
 		return;
-	if (each_file(old, false) && each_file(old, true))
-		rmdir(old);
+	old_trace_remove(old);
 	rename(directory, old);
 }

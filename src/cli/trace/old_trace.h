@@ -15,6 +15,8 @@
 bool old_trace_is_one(const char *directory);
 /* Fails if DIR.old is something else than a trace. Changes nothing. */
 struct error *old_trace_check(const char *directory);
+/* Removes a complete trace. */
+void old_trace_remove(const char *directory);
 /* Moves it. What can't be moved stays, and making the new trace fails. */
 void old_trace_move(const char *directory);
 

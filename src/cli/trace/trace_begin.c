@@ -17,6 +17,7 @@
 #include "old_trace.h"
 #include "options/commands.h"
 #include "trace_args.h"
+#include "trace_peer.h"
 
 #define PRINT_MS 20
 
@@ -61,6 +62,20 @@ static struct error *clean_leftovers(struct proc *proc)
 	return error;
 }
 
+static bool has_tracer(const struct trace_run *run)
+{
+	return run->has_daemon || run->host_fd >= 0;
+}
+
+/* Looks for one that has the process already, and takes requests. */
+static void find_tracer(struct trace_run *run)
+{
+	pid_t controller = takeover_controller(run->proc, &run->has_daemon);
+
+	if (controller && !run->has_daemon && run->opened.count == 1)
+		run->host_fd = trace_peer_connect(controller, &run->host_pidfd);
+}
+
 struct error *trace_begin_open(const struct words *words, struct trace_run *run)
 {
 	struct error *error;
@@ -69,13 +84,13 @@ struct error *trace_begin_open(const struct words *words, struct trace_run *run)
 		error = trace_targets_open(&run->opened);
 		for (size_t i = 0; i < run->opened.count; i++)
 			run->opened.items[i]->may_suspend = !trace_args.no_suspend;
-		for (size_t i = 0; i < run->opened.count && !error && !run->has_daemon; i++) {
+		for (size_t i = 0; i < run->opened.count && !error && !has_tracer(run); i++) {
 			run->proc = run->opened.items[i];
-			run->has_daemon = takeover_has_daemon(run->proc);
-			if (!run->has_daemon)
+			find_tracer(run);
+			if (!has_tracer(run))
 				error = clean_leftovers(run->proc);
 		}
-		if (run->opened.count && !run->has_daemon)
+		if (run->opened.count && !has_tracer(run))
 			run->proc = run->opened.items[0];
 		return error;
 	}
@@ -146,29 +161,26 @@ enum tracepoint_kind trace_begin_kind(const struct option_value *value)
 	return kind == TRACEPOINT_ENTRY && trace_args.exit ? TRACEPOINT_FUNCTION : kind;
 }
 
-/* Every tracepoint gets the same filter, contexts and limits. */
-static struct error *add_tracepoint(struct session *session, const struct option_value *value)
+struct tracepoint_spec trace_begin_spec(const struct option_value *value)
 {
-	struct tracepoint_spec spec = { .location = value->text,
-					.wait = trace_args.wait,
-					.kind = trace_begin_kind(value),
-					.name = trace_args.name,
-					.tracer = trace_args.tracer_name,
-					.tracer_argument = trace_args.tracer_argument,
-					.filter = trace_args.filter,
-					.contexts = trace_args.context_types,
-					.context_count = trace_args.contexts.count,
-					.every = trace_args.every,
-					.first = trace_args.first,
-					.rate = trace_args.rate,
-					.string_max = (uint32_t)trace_args.string_max,
-					.by = trace_args.question.by,
-					.of = trace_args.question.of,
-					.keys = (uint32_t)trace_args.question.keys };
-
 	for (size_t i = 0; i < trace_args.contexts.count; i++)
 		trace_args.context_types[i] = trace_args.contexts.items[i].text;
-	return session_add(session, &spec, NULL);
+	return (struct tracepoint_spec){ .location = value->text,
+					 .wait = trace_args.wait,
+					 .kind = trace_begin_kind(value),
+					 .name = trace_args.name,
+					 .tracer = trace_args.tracer_name,
+					 .tracer_argument = trace_args.tracer_argument,
+					 .filter = trace_args.filter,
+					 .contexts = trace_args.context_types,
+					 .context_count = trace_args.contexts.count,
+					 .every = trace_args.every,
+					 .first = trace_args.first,
+					 .rate = trace_args.rate,
+					 .string_max = (uint32_t)trace_args.string_max,
+					 .by = trace_args.question.by,
+					 .of = trace_args.question.of,
+					 .keys = (uint32_t)trace_args.question.keys };
 }
 
 static void print_note(void *context, const char *line)
@@ -226,9 +238,9 @@ struct error *trace_begin_create_session(struct trace_run *run)
 		error = begin_printing(run);
 
 	for (size_t i = 0; i < trace_args.what.count && !error; i++) {
-		const struct option_value *value = &trace_args.what.items[i];
+		struct tracepoint_spec spec = trace_begin_spec(&trace_args.what.items[i]);
 
-		error = add_tracepoint(run->session, value);
+		error = session_add(run->session, &spec, NULL);
 	}
 	return error;
 }

@@ -19,6 +19,10 @@ struct trace_run {
 	struct trace_targets opened; /* owned; none with a launch */
 	struct proc *proc; /* the launch's, or the first of `opened` that is traced */
 	bool has_daemon;
+	/* the dyntrace that traces `proc` already (trace_peer.h); -1: none */
+	int host_fd, host_pidfd;
+	struct trace_host *host; /* NULL: this one can't be joined */
+	bool has_left; /* the session has left the target to another dyntrace */
 	size_t joined; /* processes that are traced beside `proc` */
 	struct session *session;
 	char *output;
@@ -52,12 +56,14 @@ bool trace_must_stop(void);
 struct error *trace_begin_check_output(void);
 /* Starts the command, held at its first instruction, or opens the process and cleans up after a
  * dyntrace that was killed; run->has_daemon: and nothing is cleaned up, because a daemon traces the
- * process (trace_beside.h). */
+ * process (trace_beside.h); run->host_fd: likewise, another dyntrace does. */
 struct error *trace_begin_open(const struct words *words, struct trace_run *run);
 /* Sets run->output: -o, or ./NAME-DATE.dyntrace; NULL for tracers without a trace. */
 struct error *trace_begin_choose_output(struct trace_run *run);
 /* The kind of tracepoint that an option of trace_args.what asks for. */
 enum tracepoint_kind trace_begin_kind(const struct option_value *value);
+/* What the option asks for. Every tracepoint gets the same filter, contexts and limits. */
+struct tracepoint_spec trace_begin_spec(const struct option_value *value);
 /* Creates the session (and the printer) and adds the tracepoints. */
 struct error *trace_begin_create_session(struct trace_run *run);
 /* Places the tracepoints; a started command runs from then on. */

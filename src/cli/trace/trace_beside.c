@@ -1,49 +1,50 @@
 #include "trace_beside.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <x86intrin.h>
 
-#include "client/client.h"
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
-#include "control/ctf/read/trace_copy.h"
 #include "options/commands.h"
 #include "trace_args.h"
+#include "trace_heir.h"
 #include "trace_question.h"
 
 #define STEP_MS 50
+#define DEATH_MS 5000 /* from the end of its connection to the end of its process */
 #define END_NS 10000000000ULL /* for the daemon to complete the trace of a process that has ended */
-
-/* A tracepoint of ours. Another tracepoint may have had the name that it would have alone: then
- * `suffix` bytes at the end of its name, such as "-2", aren't shown. */
-struct own {
-	char *name;
-	size_t suffix;
-	uint64_t hits, exits;
-	struct tracepoint_info info; /* the rest, as the daemon tells it */
-};
-
-struct beside {
-	struct trace_run *run;
-	struct client *client;
-	char target[16];
-	VEC(struct own) own; /* by name, once all are there */
-	char *trace; /* the daemon's; NULL: none yet */
-	bool is_listed; /* the daemon knows the process */
-	uint64_t since, until; /* clocks */
-	uint64_t begun_ns, ended_ns; /* of CLOCK_MONOTONIC */
-};
 
 static void beside_free(struct beside *beside)
 {
 	for (size_t i = 0; i < beside->own.count; i++)
 		free(beside->own.items[i].name);
+	for (size_t i = 0; i < beside->made.count; i++)
+		name_list_free(&beside->made.items[i]);
+	vec_free(&beside->made);
 	vec_free(&beside->own);
 	client_close(beside->client);
+	trace_dir_free(beside->directory);
 	free(beside->trace);
+	free(beside->output);
+}
+
+static struct error *refuse(const struct trace_run *run, const char *option)
+{
+	pid_t pid = run->proc->pid;
+
+	if (!run->has_daemon)
+		return error_new(ERROR_REFUSED,
+				 "%s: not beside the other dyntrace that traces process %d already (leave "
+				 "it out, or end that first)",
+				 option, pid);
+	return error_new(ERROR_REFUSED,
+			 "%s: not beside the daemon, which traces process %d already (leave it out, "
+			 "use 'dyntrace add %d:LOC', or 'dyntrace detach %d' first)",
+			 option, pid, pid, pid);
 }
 
 /* Fails for options that mean something to a session of our own only. */
@@ -68,24 +69,19 @@ static struct error *check_options(const struct trace_run *run)
 
 	for (size_t i = 0; i < sizeof(own_only) / sizeof(own_only[0]); i++) {
 		if (own_only[i].is_given)
-			return error_new(ERROR_REFUSED,
-					 "%s: not beside the daemon, which traces process %d already "
-					 "(leave it out, use 'dyntrace add %d:LOC', or 'dyntrace "
-					 "detach %d' first)",
-					 own_only[i].name, run->proc->pid, run->proc->pid,
-					 run->proc->pid);
+			return refuse(run, own_only[i].name);
 	}
 	return NULL;
 }
 
-/* ---- requests -------------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------ */
 
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct own *)a)->name, ((const struct own *)b)->name);
 }
 
-static struct own *find_own(const struct beside *beside, const char *name)
+struct own *trace_beside_find(const struct beside *beside, const char *name)
 {
 	const struct own key = { .name = (char *)name };
 
@@ -112,7 +108,7 @@ static void choose_names(struct beside *beside)
 		size_t suffix = suffix_of(own->name), length = strlen(own->name) - suffix;
 		_cleanup_free_ char *stem = suffix ? strndup(own->name, length) : NULL;
 
-		if (!stem || find_own(beside, stem) ||
+		if (!stem || trace_beside_find(beside, stem) ||
 		    (before && before->suffix && !strncmp(before->name, stem, length) &&
 		     strlen(before->name) - before->suffix == length))
 			continue;
@@ -136,19 +132,55 @@ static struct error *finish(struct beside *beside, client_answer_fn answer)
 	return client_call(beside->client, answer, beside);
 }
 
+/* Notes that the other dyntrace leaves the process to us. */
+static bool is_left(struct beside *beside, const struct wire_message *message)
+{
+	const char *name = message->kind == WIRE_EVENT ? wire_get_text(message, WIRE_EVENT_NAME) :
+							 NULL;
+	const char *trace = wire_get_text(message, WIRE_OUTPUT);
+
+	if (beside->run->has_daemon || !name || strcmp(name, "yours"))
+		return false;
+	beside->is_ours = true;
+	free(beside->trace);
+	beside->trace = trace ? strdup(trace) : NULL;
+	return true;
+}
+
 static struct error *note_answer(void *context, const struct wire_message *answer)
 {
 	const char *text = answer->kind == WIRE_NOTE ? wire_get_text(answer, WIRE_NOTE_TEXT) : NULL;
 
-	(void)context;
 	if (text)
 		cli_note("%s", text);
+	is_left(context, answer);
 	return NULL;
+}
+
+/* Notes all names that were made, in their order: another session makes the same with them. */
+static struct error *take_made(struct beside *beside, const struct wire_message *reply)
+{
+	struct name_list made = { 0 };
+	struct wire_value value;
+	bool enough = true;
+
+	for (size_t at = 0; enough && wire_next(reply, &at, &value);) {
+		char *name = value.tag == WIRE_MADE ? strdup(value.text) : NULL;
+
+		enough = value.tag != WIRE_MADE || (name && vec_push(&made, name));
+	}
+	if (enough && vec_push(&beside->made, made))
+		return NULL;
+	name_list_free(&made);
+	return error_new(ERROR_FAILED, "out of memory");
 }
 
 static struct error *take_name(void *context, const struct wire_message *answer)
 {
 	struct beside *beside = context;
+
+	if (answer->kind == WIRE_REPLY)
+		return take_made(beside, answer);
 	const char *name = answer->kind == WIRE_ITEM ? wire_get_text(answer, WIRE_NAME) : NULL;
 	struct own own = { .name = name ? strdup(name) : NULL };
 
@@ -185,6 +217,8 @@ static struct error *add_one(struct beside *beside, const struct option_value *v
 	write_number(out, WIRE_FIRST, trace_args.first);
 	write_number(out, WIRE_RATE, trace_args.rate);
 	write_number(out, WIRE_STRING_MAX, trace_args.string_max);
+	if (beside->output)
+		wire_text(out, WIRE_OUTPUT, beside->output);
 	struct error *error = client_write_arguments(out, trace_args.tracer->name, &argument,
 						     argument != NULL);
 	return error ? error : finish(beside, take_name);
@@ -196,6 +230,8 @@ static struct error *take_process(void *context, const struct wire_message *answ
 	struct beside *beside = context;
 	const char *trace = wire_get_text(answer, WIRE_OUTPUT);
 
+	if (is_left(beside, answer))
+		return NULL;
 	if (answer->kind != WIRE_ITEM ||
 	    wire_get_number(answer, WIRE_PID, 0) != (uint64_t)beside->run->proc->pid)
 		return NULL;
@@ -217,15 +253,16 @@ static struct error *look_up(struct beside *beside)
 /* Notes hits and losses of our tracepoints. */
 static struct error *take_counts(void *context, const struct wire_message *answer)
 {
-	const struct beside *beside = context;
+	struct beside *beside = context;
 	const char *name = answer->kind == WIRE_ITEM ? wire_get_text(answer, WIRE_NAME) : NULL;
-	struct own *own = name ? find_own(beside, name) : NULL;
+	struct own *own = name ? trace_beside_find(beside, name) : NULL;
 
 	if (!own)
-		return NULL;
+		return note_answer(context, answer);
 	uint64_t self = wire_get_number(answer, WIRE_SELF, UINT64_MAX);
 	own->info = (struct tracepoint_info){
 		.lost = wire_get_number(answer, WIRE_LOST, 0),
+		.exits_lost = wire_get_number(answer, WIRE_EXITS_LOST, 0),
 		.rate = (double)wire_get_number(answer, WIRE_HIT_RATE, 0),
 		.has_exit = wire_get_number(answer, WIRE_CALLS, 0) > 0,
 		.times = { .calls = wire_get_number(answer, WIRE_CALLS, 0),
@@ -248,6 +285,10 @@ static struct error *remove_all(struct beside *beside)
 {
 	struct error *error = NULL;
 
+	if (!beside->run->has_daemon) {
+		begin(beside, WIRE_DETACH); /* all at once, and writes their events */
+		return finish(beside, note_answer);
+	}
 	for (size_t i = 0; i < beside->own.count; i++) {
 		wire_text(begin(beside, WIRE_REMOVE), WIRE_NAME, beside->own.items[i].name);
 		struct error *failed = finish(beside, note_answer);
@@ -273,16 +314,34 @@ static struct error *check_trace(const struct beside *beside)
 			 pid, beside->trace, pid);
 }
 
+/* The other dyntrace closes the connection if it has a guest already. */
+static struct error *greet(struct beside *beside)
+{
+	pid_t pid = beside->run->proc->pid;
+	_cleanup_error_ struct error *error = beside->run->has_daemon ? NULL : look_up(beside);
+
+	if (!error)
+		return NULL;
+	return error_new(ERROR_REFUSED,
+			 "process %d is being traced by two dyntrace already, or the one that traced it "
+			 "has just ended (end one of them, or try again; where a daemon has the "
+			 "process, any number can trace it: 'dyntraced --daemonize', 'dyntrace attach "
+			 "%d')",
+			 pid, pid);
+}
+
 static struct error *add_all(struct beside *beside)
 {
-	struct error *error = NULL;
+	struct error *error = greet(beside);
 
+	if (error)
+		return error;
 	beside->since = __rdtsc();
 	for (size_t i = 0; i < trace_args.what.count && !error; i++)
 		error = add_one(beside, &trace_args.what.items[i]);
-	if (!error && trace_args.tracer->has_trace)
+	if (!error && (trace_args.tracer->has_trace || !beside->run->has_daemon))
 		error = look_up(beside);
-	if (!error)
+	if (!error && trace_args.tracer->has_trace)
 		error = check_trace(beside);
 	if (error)
 		error_free(remove_all(beside));
@@ -293,18 +352,27 @@ static struct error *add_all(struct beside *beside)
 	return error;
 }
 
-/* ---- recording ------------------------------------------------------------------------------- */
+/* ---- recording ----------------------------------------------------------------------------- */
+
+bool trace_beside_is_over(const struct beside *beside)
+{
+	uint64_t end = beside->begun_ns + (uint64_t)(trace_args.seconds * 1e9);
+
+	return trace_must_stop() || !proc_is_alive(beside->run->proc) ||
+	       (trace_args.seconds > 0 && now_ns() >= end);
+}
 
 static struct error *wait_for_end(struct beside *beside)
 {
-	uint64_t end = beside->begun_ns + (uint64_t)(trace_args.seconds * 1e9);
-	struct wire_message ignored;
+	struct wire_message message;
 	struct error *error = NULL;
 	bool some;
 
-	while (!error && !trace_must_stop() && proc_is_alive(beside->run->proc) &&
-	       (!(trace_args.seconds > 0) || now_ns() < end))
-		error = client_next(beside->client, STEP_MS, &ignored, &some);
+	while (!error && !beside->is_ours && !trace_beside_is_over(beside)) {
+		error = client_next(beside->client, STEP_MS, &message, &some);
+		if (!error && some)
+			error = note_answer(beside, &message);
+	}
 	return error;
 }
 
@@ -334,11 +402,12 @@ static struct error *end(struct beside *beside)
 	struct error *error = finish(beside, take_counts);
 	struct error *removing = remove_all(beside);
 
-	if (!error && !removing) {
+	if (!error && !removing && beside->run->has_daemon) {
 		begin(beside, WIRE_FLUSH);
 		error = finish(beside, note_answer);
 	}
-	if (!proc_is_alive(beside->run->proc)) { /* then there is nothing to ask or to remove */
+	/* of a process that has ended there is nothing to ask or to remove */
+	if (!proc_is_alive(beside->run->proc) && beside->run->has_daemon) {
 		error_free(error);
 		error_free(removing);
 		return wait_for_trace(beside);
@@ -348,20 +417,23 @@ static struct error *end(struct beside *beside)
 	return error ? error : removing;
 }
 
-/* ---- the trace ------------------------------------------------------------------------------- */
+/* ---- the trace ----------------------------------------------------------------------------- */
 
 static struct own *find_type(void *context, const struct layout_event *type)
 {
 	_cleanup_free_ char *stem = strndup(type->name, type->stem);
 
-	return stem ? find_own(context, stem) : NULL;
+	return stem ? trace_beside_find(context, stem) : NULL;
 }
 
 /* trace_copy.wants */
 static uint64_t *find_counter(void *context, const struct layout_event *type)
 {
+	struct beside *beside = context;
 	struct own *own = find_type(context, type);
 
+	if (own)
+		beside->copy.lost += trace_heir_lost(beside, type->id);
 	return !own ? NULL : type->part == LAYOUT_EXIT ? &own->exits : &own->hits;
 }
 
@@ -373,10 +445,13 @@ static size_t find_suffix(void *context, const struct layout_event *type)
 	return own ? own->suffix : 0;
 }
 
-static struct error *copy_trace(struct beside *beside, struct trace_copy *copy)
+static struct error *copy_trace(struct beside *beside)
 {
+	struct trace_copy *copy = &beside->copy;
+
 	if (!beside->trace)
-		return error_new(ERROR_FAILED, "the daemon has no trace of process %d",
+		return error_new(ERROR_FAILED, "%s has no trace of process %d",
+				 beside->run->has_daemon ? "the daemon" : "the other dyntrace",
 				 beside->run->proc->pid);
 	copy->from = beside->trace;
 	copy->to = beside->run->output;
@@ -386,16 +461,17 @@ static struct error *copy_trace(struct beside *beside, struct trace_copy *copy)
 	copy->drops = find_suffix;
 	copy->context = beside;
 	for (size_t i = 0; i < beside->own.count; i++)
-		copy->lost += beside->own.items[i].info.lost;
+		copy->lost += beside->own.items[i].info.lost + beside->own.items[i].info.exits_lost;
 	trace_will_change(); /* a trace that is there becomes DIR.old */
 	struct error *error = trace_copy(copy);
-	return error_wrap(error, "cannot copy the events from the daemon's trace");
+	return error_wrap(error, "cannot copy the events from '%s'", beside->trace);
 }
 
-/* ---- summary --------------------------------------------------------------------------------- */
+/* ---- summary ------------------------------------------------------------------------------- */
 
-static void print_summary(struct beside *beside, const struct trace_copy *copy)
+static void print_summary(struct beside *beside)
 {
+	const struct trace_copy *copy = &beside->copy;
 	size_t count = beside->own.count;
 	_cleanup_free_ struct tracepoint_info *infos = calloc(count + 1, sizeof(*infos));
 	struct session_summary summary = { .totals = { .events = copy->events,
@@ -417,32 +493,75 @@ static void print_summary(struct beside *beside, const struct trace_copy *copy)
 			    &trace_args.summary);
 }
 
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static struct error *connect_to(struct beside *beside)
+{
+	struct trace_run *run = beside->run;
+	struct error *error = run->output ? client_absolute(run->output, &beside->output) : NULL;
+
+	if (error)
+		return error;
+	return run->has_daemon ? client_connect(NULL, &beside->client) :
+				 client_adopt(take_fd(&run->host_fd), "the other dyntrace",
+					      &beside->client);
+}
+
+/* The other dyntrace has gone away without a word, or is about to. */
+static bool is_host_dead(const struct beside *beside)
+{
+	struct pollfd ended = { .fd = beside->run->host_pidfd, .events = POLLIN };
+
+	return !beside->run->has_daemon && poll(&ended, 1, DEATH_MS) > 0;
+}
+
+/* Records until the end, with the other dyntrace or without it. */
+static struct error *record(struct beside *beside)
+{
+	struct error *error = wait_for_end(beside);
+
+	if (!error && !beside->is_ours)
+		error = end(beside);
+	if (!beside->is_ours && (!error || !is_host_dead(beside)))
+		return error;
+	error_free(error);
+	if (proc_is_alive(beside->run->proc))
+		return trace_heir_run(beside);
+	beside->until = __rdtsc();
+	beside->ended_ns = now_ns();
+	return NULL;
+}
+
 struct error *trace_beside_run(struct trace_run *run)
 {
 	_cleanup_(beside_free) struct beside beside = { .run = run };
-	struct trace_copy copy = { 0 };
-	struct error *error = check_options(run);
+	struct error *error = check_options(run), *copying = NULL;
 
 	snprintf(beside.target, sizeof(beside.target), "%d", run->proc->pid);
 	if (!error)
 		error = trace_begin_choose_output(run);
 	if (!error)
-		error = client_connect(NULL, &beside.client);
+		error = connect_to(&beside);
 	if (!error)
 		error = add_all(&beside);
 	if (error)
 		return error;
 	if (!trace_args.quiet)
-		cli_note("tracing %s (%d) by the daemon that has it: %zu tracepoint%s placed; "
-			 "Ctrl-C ends it",
-			 run->proc->comm, run->proc->pid, beside.own.count,
+		cli_note("tracing %s (%d) by the %s that has it: %zu tracepoint%s placed; Ctrl-C "
+			 "ends it",
+			 run->proc->comm, run->proc->pid,
+			 run->has_daemon ? "daemon" : "other dyntrace", beside.own.count,
 			 beside.own.count == 1 ? "" : "s");
-	error = wait_for_end(&beside);
-	if (!error)
-		error = end(&beside);
-	if (!error && trace_args.tracer->has_trace)
-		error = copy_trace(&beside, &copy);
+	error = record(&beside);
+	if ((!error || beside.is_heir) && trace_args.tracer->has_trace)
+		copying = copy_trace(&beside);
+	if (!copying && beside.is_heir)
+		copying = trace_heir_tidy(&beside);
+	if (error)
+		error_free(copying);
+	else
+		error = copying;
 	if (!error && !trace_args.quiet)
-		print_summary(&beside, &copy);
+		print_summary(&beside);
 	return error;
 }

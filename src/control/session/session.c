@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
@@ -28,8 +29,11 @@
 #include "session_modules.h"
 #include "control/tracers/call/call_tracer.h"
 #include "control/tracers/dispatch.h"
+#include "control/tracers/log/log_tracer.h"
 #include "tracepoints.h"
 #include "wake.h"
+
+#define LEAVE_NS 1000000000ULL
 
 /* The parts of a session. */
 static const struct {
@@ -289,6 +293,32 @@ struct error *session_end(struct session *session, struct session_summary *ret_s
 	if (error)
 		error_free(writing);
 	return error ? error : writing;
+}
+
+struct error *session_leave(struct session *session, uint64_t until, bool *ret_unfinished)
+{
+	uint64_t end = now_ns() + LEAVE_NS;
+	struct error *error = session_flush(session);
+
+	assert(session->begun && !session->parent);
+	*ret_unfinished = false;
+	while (!error && session->reader && reader_unfinished(session->reader) <= until) {
+		*ret_unfinished = now_ns() >= end;
+		if (*ret_unfinished)
+			break;
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+		error = session_flush(session);
+	}
+	log_tracer_flush(session, 0, true);
+	wake_free(take_ptr(&session->wake));
+	reader_destroy(take_ptr(&session->reader));
+	struct error *closing = session->writer ? writer_suspend(take_ptr(&session->writer)) : NULL;
+	if (error)
+		error_free(closing);
+	else
+		error = closing;
+	agent_free(take_ptr(&session->agent));
+	return error;
 }
 
 /* ---- libraries of probe functions

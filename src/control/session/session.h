@@ -104,6 +104,14 @@ bool session_has_offspring(const struct session *session);
  * trace. */
 struct error *session_end(struct session *session, struct session_summary *ret_summary);
 
+/*
+ * Leaves everything in the target as a killed controller would, and the trace open: for another
+ * controller that takes over without a gap (takeover_inherit). Writes all events up to the clock
+ * `until` before; *ret_unfinished: a thread hasn't completed one of them within a second.
+ * Afterwards only the tracepoints' names, and session_destroy.
+ */
+struct error *session_leave(struct session *session, uint64_t until, bool *ret_unfinished);
+
 /* When hits began to count, in ns of CLOCK_MONOTONIC: before the first placing. 0: not yet. */
 uint64_t session_begun_ns(const struct session *session);
 /* The longest stop of the target when probes were placed, in microseconds. */
@@ -115,6 +123,10 @@ uint64_t session_stopped_us(const struct session *session);
  * events stay in the trace. Their memory is used again once no thread of any process can be in
  * it. */
 struct error *session_remove(struct session *session, const char *pattern, size_t *ret_count);
+/* Removes those whose names the function knows, in one stop; none is no error. */
+typedef bool (*session_is_one_fn)(void *context, const char *name);
+struct error *session_remove_those(struct session *session, session_is_one_fn is_one,
+				   void *context);
 /* Switches tracepoints on or off, in the target and its children. Stops no thread. */
 struct error *session_switch(struct session *session, const char *pattern, bool on,
 			     size_t *ret_count);

@@ -230,39 +230,62 @@ struct error *session_add_as(struct session *session, const struct tracepoint_sp
 
 /* ---- remove ---------------------------------------------------------------------------------- */
 
-struct error *session_remove(struct session *session, const char *pattern, size_t *ret_count)
+/* Takes ownership of the list, which is in the order of session->tracepoints. */
+static struct error *remove_list(struct session *session, struct tracepoint_list *list)
 {
-	struct tracepoint_list list = { 0 };
-	size_t kept = 0;
-	struct error *error = find_matching(session, pattern, &list);
+	size_t kept = 0, next = 0;
+	struct error *error = change_release(session, list);
 
-	if (!error)
-		error = change_release(session, &list);
 	if (error) {
-		vec_free(&list);
+		vec_free(list);
 		return error;
 	}
-	size_t next = 0;
 	for (size_t i = 0; i < session->tracepoints.count; i++) {
 		struct tracepoint *tracepoint = session->tracepoints.items[i];
 
-		if (next < list.count && list.items[next] == tracepoint)
+		if (next < list->count && list->items[next] == tracepoint)
 			next++;
 		else
 			session->tracepoints.items[kept++] = tracepoint;
 	}
-	assert(next == list.count); /* both lists are in the same order */
+	assert(next == list->count); /* both lists are in the same order */
 	session->tracepoints.count = kept;
-	for (size_t i = 0; i < list.count; i++) {
-		switches_write_former(session, list.items[i], false);
-		session_notify(session, SESSION_GONE, list.items[i]->name);
+	for (size_t i = 0; i < list->count; i++) {
+		switches_write_former(session, list->items[i], false);
+		session_notify(session, SESSION_GONE, list->items[i]->name);
 	}
-	tracers_forget(session, &list);
-	commands_retire(session, &list);
-	if (ret_count)
-		*ret_count = list.count;
-	vec_free(&list);
+	tracers_forget(session, list);
+	commands_retire(session, list);
+	vec_free(list);
 	return NULL;
+}
+
+struct error *session_remove(struct session *session, const char *pattern, size_t *ret_count)
+{
+	struct tracepoint_list list = { 0 };
+	struct error *error = find_matching(session, pattern, &list);
+	size_t count = list.count;
+
+	if (!error)
+		error = remove_list(session, &list);
+	if (!error && ret_count)
+		*ret_count = count;
+	return error;
+}
+
+struct error *session_remove_those(struct session *session, session_is_one_fn is_one, void *context)
+{
+	struct tracepoint_list list = { 0 };
+
+	for (size_t i = 0; i < session->tracepoints.count; i++) {
+		struct tracepoint *tracepoint = session->tracepoints.items[i];
+
+		if (is_one(context, tracepoint->name) && !vec_push(&list, tracepoint)) {
+			vec_free(&list);
+			return error_new(ERROR_FAILED, "out of memory");
+		}
+	}
+	return list.count ? remove_list(session, &list) : NULL;
 }
 
 /* ---- switch ---------------------------------------------------------------------------------- */

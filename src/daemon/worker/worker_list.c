@@ -4,108 +4,18 @@
 #include "worker_list.h"
 
 #include <assert.h>
-#include <stdio.h>
-#include <string.h>
 
+#include "control/session/messages/tracepoint_message.h"
 #include "worker_commands.h"
 
 #define QUEUED_MAX (256u << 10) /* a long list waits for the supervisor to read */
-
-/* "int32_t size", "string path", "uint8_t buffer[16]" */
-static void describe_field(const struct event_field *field, char *ret_text, size_t size)
-{
-	char type[32], count[16] = "";
-
-	if (field->type == FIELD_STRING)
-		snprintf(type, sizeof(type), "string");
-	else if (field->type == FIELD_FRAMES)
-		snprintf(type, sizeof(type), "backtrace");
-	else if (field->type == FIELD_STRUCT)
-		snprintf(type, sizeof(type), "struct");
-	else if (field->type == FIELD_FLOAT)
-		snprintf(type, sizeof(type), field->size == 4 ? "float" : "double");
-	else if (field->type == FIELD_ENUM)
-		snprintf(type, sizeof(type), "enum");
-	else
-		snprintf(type, sizeof(type), "%sint%d_t", field->type == FIELD_INT ? "" : "u",
-			 field->size * 8);
-	if (field->count)
-		snprintf(count, sizeof(count), "[%u]", field->count);
-	snprintf(ret_text, size, "%s %s%s", type, field->name, count);
-}
-
-static void add_fields(struct wire_out *out, const struct tracepoint_info *info)
-{
-	size_t depth = 0;
-
-	for (size_t i = 0; i < info->field_count; i++) {
-		const struct event_field *field = &info->fields[i];
-		char text[160];
-
-		assert(depth || field->type != FIELD_END);
-		depth -= field->type == FIELD_END;
-		if (!depth && field->type != FIELD_END) {
-			describe_field(field, text, sizeof(text));
-			wire_text(out, WIRE_FIELD, text);
-		}
-		depth += field->type == FIELD_STRUCT;
-	}
-}
-
-static void add_times(struct wire_out *out, const struct tracepoint_times *times)
-{
-	if (!times->calls)
-		return;
-	wire_number(out, WIRE_CALLS, times->calls);
-	wire_number(out, WIRE_TOTAL, times->total);
-	wire_number(out, WIRE_DURATIONS, times->durations);
-	if (times->self_known)
-		wire_number(out, WIRE_SELF, times->self);
-	wire_number(out, WIRE_P50, times->p50);
-	wire_number(out, WIRE_P90, times->p90);
-	wire_number(out, WIRE_P99, times->p99);
-	wire_number(out, WIRE_LONGEST, times->max);
-}
-
-static uint64_t shape_of(enum tracepoint_kind kind)
-{
-	return kind == TRACEPOINT_BARE	? WIRE_BARE :
-	       kind == TRACEPOINT_ENTRY ? WIRE_ENTRY :
-					  WIRE_FUNCTION;
-}
 
 static void list_one(struct worker *worker, uint32_t sequence, size_t index)
 {
 	struct tracepoint_info info = session_tracepoint(worker->session, index);
 	struct wire_out out = { 0 };
 
-	wire_begin(&out, WIRE_ITEM, sequence);
-	wire_text(&out, WIRE_NAME, info.name);
-	wire_text(&out, WIRE_LOCATION, info.location);
-	wire_number(&out, WIRE_SHAPE, shape_of(info.kind));
-	wire_text(&out, WIRE_TRACER, info.tracer ? info.tracer : "ctf");
-	wire_text(&out, WIRE_ARGUMENT, info.tracer_argument);
-	wire_number(&out, WIRE_DISABLED, !info.enabled);
-	wire_text(&out, WIRE_STATE, info.refusal);
-	wire_number(&out, WIRE_ADDRESS, info.address.v);
-	wire_text(&out, WIRE_MODULE, info.module);
-	if (info.copy_at.v)
-		wire_number(&out, WIRE_COPY, info.copy_at.v);
-	wire_text(&out, WIRE_HOW, info.how);
-	wire_number(&out, WIRE_HITS, info.hits);
-	wire_number(&out, WIRE_LOST, info.lost);
-	wire_number(&out, WIRE_NESTED, info.nested);
-	wire_text(&out, WIRE_FAULT, info.fault);
-	wire_number(&out, WIRE_BYTES, info.code_bytes);
-	wire_number(&out, WIRE_HIT_RATE, (uint64_t)(info.rate + 0.5));
-	add_times(&out, &info.times);
-	wire_text(&out, WIRE_FILTER, info.filter);
-	wire_text(&out, WIRE_BY, info.by);
-	wire_text(&out, WIRE_OF, info.of);
-	for (size_t i = 0; i < info.context_count; i++)
-		wire_text(&out, WIRE_CONTEXT_TYPE, info.contexts[i]);
-	add_fields(&out, &info);
-	wire_end(&out);
+	tracepoint_message_write(&out, sequence, &info);
 	channel_send(&worker->channel, &out);
 	wire_free(&out);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/session/messages/tracepoint_message.h"
 #include "daemon/keeper/keeper.h"
 #include "worker_attach.h"
 
@@ -51,19 +52,6 @@ static struct error *use_keeper(struct worker *worker, const struct tracepoint_s
 	trace_dir_free(worker->directory);
 	worker->directory = directory;
 	return NULL;
-}
-
-static size_t collect(const struct wire_message *message, enum wire_tag tag, const char **ret_texts,
-		      size_t room)
-{
-	struct wire_value value;
-	size_t count = 0;
-
-	for (size_t at = 0; count < room && wire_next(message, &at, &value);) {
-		if (value.tag == tag)
-			ret_texts[count++] = value.text;
-	}
-	return count;
 }
 
 /* Tells of children that were forked before and don't have the tracepoint. */
@@ -133,42 +121,22 @@ static struct error *add_as_before(struct worker *worker, const struct tracepoin
 struct error *worker_tracepoints_add(struct worker *worker, const struct wire_message *message,
 				     struct worker_reply *reply)
 {
-	static const enum tracepoint_kind kinds[] = { [WIRE_BARE] = TRACEPOINT_BARE,
-						      [WIRE_ENTRY] = TRACEPOINT_ENTRY,
-						      [WIRE_FUNCTION] = TRACEPOINT_FUNCTION };
-	const char *contexts[WIRE_CONTEXTS_MAX];
-	uint64_t shape = wire_get_number(message, WIRE_SHAPE, WIRE_BARE);
-	struct tracepoint_spec spec = { .location = wire_get_text(message, WIRE_LOCATION),
-					.name = wire_get_text(message, WIRE_NAME),
-					.filter = wire_get_text(message, WIRE_FILTER),
-					.contexts = contexts,
-					.every = wire_get_number(message, WIRE_EVERY, 0),
-					.first = wire_get_number(message, WIRE_FIRST, 0),
-					.rate = wire_get_number(message, WIRE_RATE, 0),
-					.string_max = (uint32_t)wire_get_number(message,
-										WIRE_STRING_MAX, 0),
-					.tracer = wire_get_text(message, WIRE_TRACER),
-					.tracer_argument = wire_get_text(message, WIRE_ARGUMENT),
-					.disabled = wire_get_number(message, WIRE_DISABLED, 0),
-					.wait = wire_get_number(message, WIRE_WAIT, 0),
-					.by = wire_get_text(message, WIRE_BY),
-					.of = wire_get_text(message, WIRE_OF),
-					.keys = (uint32_t)wire_get_number(message, WIRE_KEYS, 0),
-					.most = wire_get_number(message, WIRE_TRACEPOINT_COUNT,
-								0) };
+	struct tracepoint_message wish;
 	struct error *error = worker_commands_not_attached(worker);
 
 	if (error)
 		return error;
-	error = use_keeper(worker, &spec);
-	if (!error && (!spec.location || shape > WIRE_FUNCTION))
-		error = error_new(ERROR_USAGE, "the location is missing, or the shape is unknown");
-	if (!error) {
-		spec.kind = kinds[shape];
-		spec.context_count =
-			collect(message, WIRE_CONTEXT_TYPE, contexts, WIRE_CONTEXTS_MAX);
-		error = add_as_before(worker, &spec, message, reply);
+	error = tracepoint_message_read(message, &wish);
+	if (error) { /* the keeper isn't the next request's */
+		int keeper = channel_take_fd(&worker->channel);
+
+		if (keeper >= 0)
+			close(keeper);
+		return error;
 	}
+	error = use_keeper(worker, &wish.spec);
+	if (!error)
+		error = add_as_before(worker, &wish.spec, message, reply);
 	if (worker->log >= 0)
 		close(take_fd(&worker->log)); /* not used: a log writes to that file already */
 	if (!error) {

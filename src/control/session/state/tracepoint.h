@@ -33,6 +33,7 @@ struct tracepoint_spec {
 	const char *by, *of; /* tracer count: of a question (event/question.h); NULL: none */
 	uint32_t keys; /* most different keys; 0: the usual number */
 	bool disabled; /* placed, but switched off */
+	bool unprinted; /* session_print leaves its events out: they are another user's */
 	bool wait; /* if no module has the location yet */
 	size_t most; /* tracepoints that the session may have with it; 0: as its options say */
 };

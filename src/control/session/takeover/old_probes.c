@@ -209,6 +209,9 @@ static struct error *finish(struct session *session, struct takeover *takeover)
 	else
 		snprintf(takeover->trace, sizeof(takeover->trace), "%s",
 			 dead->agent->control->output);
+	/* The session's types begin with the dead controller's (open_trace). */
+	for (size_t i = 0; session->reopened && i < dead->types->count; i++)
+		session->types->items[i].lost = dead->types->items[i].lost;
 	session_destroy(take_ptr(&old_probes->dead));
 	return error;
 }

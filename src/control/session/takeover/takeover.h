@@ -39,8 +39,9 @@ struct takeover {
 void takeover_describe(const struct proc *proc, const struct takeover *takeover,
 		       char text[TAKEOVER_TEXT]);
 
-/* Does a daemon trace the process itself, and not one that it was forked from? */
-bool takeover_has_daemon(struct proc *proc);
+/* The pid of the controller that traces the process itself, and not one that it was forked from; 0:
+ * none is found. *ret_daemon: it is one of a daemon's. */
+pid_t takeover_controller(struct proc *proc, bool *ret_daemon);
 
 /* Cleans up. Refuses a process whose controller is alive, and names its pid. */
 struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover);

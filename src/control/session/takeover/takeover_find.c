@@ -83,9 +83,9 @@ static struct error *refuse(const struct agent *agent, const struct proc *contro
 			proc->pid, controller->comm, controller->pid, proc->pid, proc->pid);
 	return error_new(
 		ERROR_REFUSED,
-		"process %d is being traced already, by %s, pid %d (end that first; where a daemon "
-		"has the process, any number of 'dyntrace trace -p %d' can trace it at once: "
-		"'dyntraced --daemonize', 'dyntrace attach %d')",
+		"process %d is being traced already, by %s, pid %d, which another one can't join (end "
+		"that first; where a daemon has the process, any number of 'dyntrace trace -p %d' can "
+		"trace it at once: 'dyntraced --daemonize', 'dyntrace attach %d')",
 		proc->pid, controller->comm, controller->pid, proc->pid, proc->pid);
 }
 
@@ -119,16 +119,17 @@ static struct error *check_controller(const struct agent *agent, pid_t pid)
 	return refusal;
 }
 
-bool takeover_has_daemon(struct proc *proc)
+pid_t takeover_controller(struct proc *proc, bool *ret_daemon)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	_cleanup_error_ struct error *error = maps_read(proc, &maps);
 	const struct mapping *code = error ? NULL : takeover_next(&maps, NULL);
 	struct tids pids = { 0 };
-	bool found = false;
+	pid_t found = 0;
 
+	*ret_daemon = false;
 	if (!code)
-		return false;
+		return 0;
 	const struct agent agent = { .proc = proc,
 				     .code_device = code->device,
 				     .code_inode = code->inode,
@@ -138,7 +139,8 @@ bool takeover_has_daemon(struct proc *proc)
 	for (size_t i = 0; i < pids.count && !found; i++) {
 		struct proc *controller = open_controller(&agent, pids.items[i]);
 
-		found = controller && is_daemon(controller);
+		found = controller ? controller->pid : 0;
+		*ret_daemon = controller && is_daemon(controller);
 		proc_close(controller);
 	}
 	vec_free(&pids);

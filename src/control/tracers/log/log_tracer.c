@@ -8,6 +8,7 @@
 #include "logfile.h"
 
 #define FLUSH_MS 10
+#define UNPRINTED UINT16_MAX /* event_type.log of events that --print leaves out */
 
 struct log_tracer {
 	VEC(struct logfile *) logs; /* by event_type.log - 1 */
@@ -47,8 +48,10 @@ struct error *log_tracer_open(struct session *session, const struct tracepoint *
 	const char *file = tracepoint->request->spec.tracer_argument;
 	struct logfile *log;
 
-	if (tracepoint->tracer->kind != TRACER_LOG)
+	if (tracepoint->tracer->kind != TRACER_LOG) {
+		*ret_log = tracepoint->request->spec.unprinted ? UNPRINTED : 0;
 		return NULL;
+	}
 	for (size_t i = 0; i < tracer->logs.count; i++) {
 		if (same_file(tracer->logs.items[i]->file, file)) {
 			*ret_log = (uint16_t)(i + 1);
@@ -61,7 +64,7 @@ struct error *log_tracer_open(struct session *session, const struct tracepoint *
 	struct error *error = logfile_open(session->proc, session->types, file, fd, &log);
 	if (error)
 		return error_wrap(error, "tracer 'log'");
-	if (tracer->logs.count >= UINT16_MAX || !vec_push(&tracer->logs, log)) {
+	if (tracer->logs.count >= UNPRINTED - 1 || !vec_push(&tracer->logs, log)) {
 		logfile_free(log);
 		return error_new(ERROR_FAILED, "out of memory");
 	}
@@ -88,7 +91,7 @@ static void add_event(void *context, const struct line_event *event)
 
 	if (log && log <= session->log->logs.count)
 		logfile_add(session->log->logs.items[log - 1], event);
-	if (session->log->print)
+	if (session->log->print && log != UNPRINTED)
 		logfile_add(session->log->print, event);
 }
 
