@@ -124,8 +124,9 @@ def test_traces_a_program_in_a_container(dyntrace, container, way):
 
 SPIN = f"/programs/spin --ready-fd 3 --go-fd 4 --threads {THREADS} --calls {CALLS} 3>/talk/ready 4</talk/go"
 TRACE = "/build/dyntrace trace -o /talk/trace --function foo -e -t backtrace"
+BEGUN = 'until read name </proc/$!/comm && [ "$name" = spin ]; do :; done'  # before that it is a copy of the shell
 FROM_INSIDE = {
-    "a process": f"{SPIN} & {TRACE} -p $! 2>/talk/said; echo $? >/talk/status; wait",
+    "a process": f"{SPIN} & {BEGUN}; {TRACE} -p $! 2>/talk/said; echo $? >/talk/status; wait",
     "a command": f"{TRACE} -- {SPIN} 2>/talk/said; echo $? >/talk/status",
 }
 
