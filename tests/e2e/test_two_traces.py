@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from daemon_harness import CALLS
+from daemon_harness import CALLS, message
 from harness import Snapshot, Trace, hits, until
 
 
@@ -200,11 +200,11 @@ def test_nobody_else_is_served(dyntrace, spin):
     """The socket is for a dyntrace with the same rights: another program of the same user gets no answer."""
     one = spin()
     first = dyntrace.start_trace(one.pid, "--probe", "foo")
-    for _ in range(20):
+    for request in (message("WIRE_PROCESSES"), message("WIRE_TRACEPOINTS"), b"dYyt" * 100):
         with socket.socket(socket.AF_UNIX) as other:
             other.connect(f"\0dyntrace-trace-{first.process.pid}")
             other.settimeout(60)
-            other.sendall(b"dYyt" * 100)
+            other.sendall(request)
             try:
                 assert other.recv(100) == b""
             except ConnectionResetError:
