@@ -3,6 +3,7 @@ import collections
 import csv
 import json
 import os
+import re
 import struct
 import xml.etree.ElementTree
 
@@ -146,6 +147,22 @@ def test_folded(dyntrace, trace):
     lines = dyntrace("export", trace, "--folded", "-").stdout.splitlines()
     assert {tuple(line.rsplit(" ", 1)[0].split(";")): int(line.rsplit(" ", 1)[1]) for line in lines} == \
         {path: numbers["self"] for path, numbers in Calls(trace).paths.items() if numbers["self"]}
+
+
+def test_folded_backtraces(dyntrace, program_path):
+    """Without exits: hits per backtrace, outermost function first; libbabeltrace2 has the addresses, and view names the functions."""
+    trace = record(dyntrace, "--function", "leaf", "-t", "backtrace:8", "--", program_path("calls"), 50, 2)
+    expected = collections.Counter()
+    for line in dyntrace("view", trace).stdout.splitlines():
+        frames = re.search(r"backtrace = \[ (.*) \]", line)[1]
+        names = [re.sub(r"\+0x.*", "", frame).replace(" ", "_") for frame in frames.split(", ")]
+        expected[";".join(reversed(names))] += 1
+    found = {line.rsplit(" ", 1)[0]: int(line.rsplit(" ", 1)[1]) for line in dyntrace("export", trace, "--folded", "-").stdout.splitlines()}
+    assert found == expected and sum(found.values()) == len(Trace(trace).events) > 50
+    assert all(path.endswith(";leaf") for path in found)
+    plain = record(dyntrace, "--function", "leaf", "--", program_path("calls"), 5, 1)
+    assert dyntrace.fails("export", plain, "--folded", "-") == \
+        "the trace has neither durations nor backtraces (record with 'trace -e', or with '-t backtrace')"
 
 
 def whole_calls(trace):

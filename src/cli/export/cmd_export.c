@@ -26,7 +26,7 @@ static const struct option_spec options[] = {
 	  .string = &files[1] },
 	{ 0, "speedscope", "FILE", "speedscope's format, for speedscope.app: a profile per thread",
 	  .string = &files[2] },
-	{ 0, "folded", "FILE", "folded stacks with self time in ns, for other flame graphs",
+	{ 0, "folded", "FILE", "folded stacks with self time in ns, or hits by backtrace, for other flame graphs",
 	  .string = &files[3] },
 	{ 0, "csv", "FILE", "comma-separated values, one event per line", .string = &files[4] },
 	{ 0 },
@@ -129,7 +129,8 @@ const struct command command_export = {
 		"Flame graphs and folded stacks have the time that call paths took; folded stacks, and the self\n"
 		"time of a flame graph, are without the traced functions that a path called. They and\n"
 		"speedscope's format leave out calls without a duration: calls that a loss cut, that hadn't\n"
-		"ended, or that ended by an exception, and calls whose entry isn't in the trace.",
+		"ended, or that ended by an exception, and calls whose entry isn't in the trace. Of a trace\n"
+		"without exits, folded stacks have the hits per backtrace (trace -t backtrace).",
 	.example = "dyntrace export redis.dyntrace --perfetto redis.pftrace\n"
 		   "dyntrace export redis.dyntrace --flamegraph redis.svg\n"
 		   "dyntrace export redis.dyntrace --folded - | sort",

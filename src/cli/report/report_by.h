@@ -33,6 +33,10 @@ bool report_by_take(struct report_by *by, const struct report *report, const str
 /* Why no call could be counted; NULL: some were, or there were none. The caller frees it. */
 struct error *report_by_error(struct report_by *by);
 
+/* Rows by backtrace alone, "main;work;read 12": hits per stack. */
+void report_by_fold(const struct report_by *by, const struct report *report,
+		    void (*add_name)(struct strbuf *text, const char *name), struct strbuf *text);
+
 void report_by_print(struct report_by *by, const struct report *report,
 		     const struct report_options *options, struct strbuf *text);
 

@@ -15,13 +15,13 @@
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/* A return address as its function: without the offset, which tells calls of one caller apart. */
-static void add_caller(struct viewer *viewer, uint64_t address, const struct frames_event *when,
-		       struct strbuf *text)
+/* An address as its function: without the offset, which tells calls of one caller apart. */
+static void add_function(struct viewer *viewer, uint64_t address, const struct frames_event *when,
+			 bool is_return, struct strbuf *text)
 {
 	size_t before = text->length;
 
-	frames_print(viewer->line.frames, address, when, true, text);
+	frames_print(viewer->line.frames, address, when, is_return, text);
 	char *offset = text->text ? strstr(text->text + before, "+0x") : NULL;
 	if (offset && offset > text->text + before)
 		text->length = (size_t)(offset - text->text);
@@ -67,7 +67,7 @@ static void add_part(struct viewer *viewer, const struct by_row *row, enum key_t
 	case KEY_FRAMES: add_frames(viewer, bytes, size, &row->when, text); break;
 	case KEY_CALLER:
 		if (size)
-			add_caller(viewer, number, &row->when, text);
+			add_function(viewer, number, &row->when, true, text);
 		else
 			text_add(text, "(unknown)");
 		break;
@@ -260,4 +260,43 @@ void report_by_print(struct report_by *by, const struct report *report,
 		text->failed = true;
 	}
 	free_shown(by, &shown);
+}
+
+/* ---- folded stacks --------------------------------------------------------------------------- */
+
+/* The key is one backtrace, from the innermost function on; folded stacks begin with the outermost.
+ */
+static void fold_row(const struct report *report, const struct by_row *row,
+		     void (*add_name)(struct strbuf *text, const char *name), struct strbuf *text)
+{
+	size_t size = row->key_size > KEY_HEAD ? row->key_size - KEY_HEAD : 0;
+
+	view_own_modules(report->viewer, &row->input->layout);
+	for (size_t i = size / sizeof(uint64_t); i-- > 0;) {
+		_cleanup_(strbuf_free) struct strbuf name = { 0 };
+		uint64_t address;
+
+		memcpy(&address, row->key + KEY_HEAD + i * sizeof(address), sizeof(address));
+		add_function(report->viewer, address, &row->when, i > 0, &name);
+		text_add(&name, "");
+		add_name(text, name.text ? name.text : "");
+		if (i)
+			text_add(text, ";");
+	}
+}
+
+void report_by_fold(const struct report_by *by, const struct report *report,
+		    void (*add_name)(struct strbuf *text, const char *name), struct strbuf *text)
+{
+	for (size_t i = 0; i < by->rows.count; i++) {
+		const struct by_row *row = &by->rows.items[i];
+
+		if (row->key_size > KEY_HEAD && row->key[0] == KEY_FRAMES)
+			fold_row(report, row, add_name, text);
+		else
+			add_name(text, "(unknown)");
+		quote_format(text, " %" PRIu64 "\n", row->hits);
+	}
+	if (by->other.hits)
+		quote_format(text, "(other_stacks) %" PRIu64 "\n", by->other.hits);
 }
