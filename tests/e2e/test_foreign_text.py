@@ -22,6 +22,7 @@ PRINTING = re.compile(r"\b(v?f?printf|v?dprintf|puts|fputs|fputs_unlocked|putcha
 WRITING = re.compile(r"\b(write|writev|pwrite|send|sendto)\s*\(\s*(STD(OUT|ERR)_FILENO|[12])\b")
 PRINTERS = {
     "src/cli/dyntrace.c",  # cli_print, cli_print_error, cli_note: escape every string
+    "src/cli/top/top_terminal.c",  # the screen of top: lines of top_view.c, which is checked below
     "src/options/table_text.c",  # text_flush; what text holds is checked below
     "src/cli/view/view_reader.c",  # passes the same text on from its child
     "src/cli/export/export_perfetto.c",  # protobuf: lengths instead of quotes, and no terminal
@@ -202,6 +203,9 @@ def test_without_a_daemon(build, scratch, evil, running):
             assert [json.loads(line) for line in done.stdout.splitlines()]
     assert run(build, "list-symbols", evil, b"no" + EVIL).returncode == 1
     assert run(build, "trace", "--explain", "foo", "--", evil, "1", cwd=scratch).returncode == 0
+    assert b" foo\n" in run(build, "top", "--function", "*", "--", evil, "1", cwd=scratch).stdout
+    for key in ("str(arg0)", "$comm"):
+        assert b"\\x1b" in run(build, "top", "--function", "foo", "--by", key, "--", evil, "1", cwd=scratch).stdout
     for words in ([EVIL], ["list-symbols", EVIL], ["view", EVIL], ["trace", "--function", EVIL, "--", evil],
                   ["trace", "--" + "x" + "y", EVIL], ["trace", "-p", EVIL, "--function", "foo"], ["detach", EVIL],
                   ["trace", "--function", "foo", "--filter", EVIL, "--", evil], ["trace", "--tracer", EVIL, "--", evil],

@@ -5,6 +5,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
+#include "control/base/quote.h"
 #include "control/session/follow_exec/session_rows.h"
 
 typedef VEC(struct top_row) row_list;
@@ -72,7 +73,7 @@ static char *join_names(const struct count_row *row)
 	if (row->is_other)
 		return strdup("(other keys)");
 	for (size_t i = 0; i < QUESTION_KEYS_MAX && row->names[i]; i++)
-		strbuf_printf(&text, "%s%s", i ? ", " : "", row->names[i]);
+		quote_format(&text, "%s%s", i ? ", " : "", row->names[i]);
 	if (text.failed)
 		strbuf_free(&text);
 	return text.text;

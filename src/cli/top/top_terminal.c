@@ -125,6 +125,11 @@ int top_terminal_key(void)
 
 /* ---- screen ---------------------------------------------------------------------------------- */
 
+void top_terminal_mark(struct strbuf *lines, char look)
+{
+	strbuf_add(lines, &look, 1);
+}
+
 /* Bytes of the line's first `columns` characters. */
 static size_t cut(const char *line, size_t length, unsigned columns)
 {

@@ -32,6 +32,8 @@ void top_terminal_end(void);
 bool top_terminal_size(unsigned *ret_width, unsigned *ret_height);
 /* A key that was pressed, as its character or an enum top_key; TOP_NO_KEY: none. */
 int top_terminal_key(void);
+/* Begins a line that looks like that: TOP_TITLE or TOP_SELECTED. */
+void top_terminal_mark(struct strbuf *lines, char look);
 /* Draws the lines; what doesn't fit is cut. False: the terminal is gone. */
 bool top_terminal_draw(const struct strbuf *lines);
 

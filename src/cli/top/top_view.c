@@ -148,7 +148,7 @@ static bool has_column(const struct top_view *view, int column)
 
 static void add_cell(struct strbuf *lines, const char *text)
 {
-	strbuf_printf(lines, "%7.7s ", text);
+	quote_format(lines, "%7.7s ", text);
 }
 
 /* 999, 12.3k, 4.56M */
@@ -235,7 +235,7 @@ static void add_columns(struct strbuf *lines, const struct top_view *view)
 			add_cell(lines, title);
 	}
 	if (has_column(view, TOP_COLUMN_HISTORY))
-		strbuf_printf(lines, "%-*s ", TOP_HISTORY, "history");
+		quote_format(lines, "%-*s ", TOP_HISTORY, "history");
 	text_add(lines, sort == (int)SORTS - 1 ? "*" : "");
 	text_foreign(lines, view->key_title);
 	text_add(lines, "\n");
@@ -246,18 +246,18 @@ static void add_head(struct strbuf *lines, const struct top_view *view, size_t s
 	double seconds = (double)(now_ns() - view->begun_ns) / 1e9;
 
 	text_foreign(lines, view->title);
-	strbuf_printf(lines, ": %.0f s, ", seconds);
+	quote_format(lines, ": %.0f s, ", seconds);
 	if (view->by_key)
-		strbuf_printf(lines, "%zu keys", view->rows.functions);
+		quote_format(lines, "%zu keys", view->rows.functions);
 	else
-		strbuf_printf(lines, "%zu functions, %zu called", view->rows.functions,
+		quote_format(lines, "%zu functions, %zu called", view->rows.functions,
 			      view->rows.items.count);
-	strbuf_printf(lines, ", %llu hits, %.0f/s", (unsigned long long)view->rows.hits,
+	quote_format(lines, ", %llu hits, %.0f/s", (unsigned long long)view->rows.hits,
 		      view->rows.rate);
 	if (*view->find || view->is_typing) {
 		text_add(lines, ", /");
 		text_foreign(lines, view->find);
-		strbuf_printf(lines, " (%zu)", shown);
+		quote_format(lines, " (%zu)", shown);
 	}
 	text_add(lines, view->is_paused ? ", paused\n" : "\n");
 }
@@ -269,19 +269,19 @@ static void draw_table(struct top_view *view, unsigned height, struct strbuf *li
 	size_t count, room = height > HEAD_LINES + 1 ? height - HEAD_LINES : 1;
 	_cleanup_free_ const struct top_row **rows = order(view, &count);
 
-	strbuf_printf(lines, "%c", TOP_TITLE);
+	top_terminal_mark(lines, TOP_TITLE);
 	add_head(lines, view, count);
 	text_add(lines, view->is_typing ?
 				"type a text to find; Enter: keep it, Esc: all rows\n" :
 				"q quit  h help  / find  < > sort  space pause  Enter closely  e on/off\n");
-	strbuf_printf(lines, "%c", TOP_TITLE);
+	top_terminal_mark(lines, TOP_TITLE);
 	add_columns(lines, view);
 	if (!rows)
 		return;
 	follow_selected(view, rows, count, room);
 	for (size_t i = view->first; i < count && i < view->first + room; i++) {
 		if (i == view->selected)
-			strbuf_printf(lines, "%c", TOP_SELECTED);
+			top_terminal_mark(lines, TOP_SELECTED);
 		add_row(lines, view, rows[i]);
 	}
 	if (!view->name && count) /* nobody has chosen: the first row, whichever it is */
@@ -295,13 +295,13 @@ static void draw_detail(struct top_view *view, struct session *session,
 {
 	_cleanup_(distribution_free) struct distribution values = { 0 };
 
-	strbuf_printf(lines, "%c", TOP_TITLE);
+	top_terminal_mark(lines, TOP_TITLE);
 	text_foreign(lines, view->name ? view->name : "");
 	text_add(lines, "\nEsc or Enter: back, q quit\n");
 	for (size_t i = 0; view->name && i < view->rows.items.count; i++) {
 		if (strcmp(view->rows.items.items[i].name, view->name) != 0)
 			continue;
-		strbuf_printf(lines, "%c", TOP_TITLE);
+		top_terminal_mark(lines, TOP_TITLE);
 		add_columns(lines, view);
 		add_row(lines, view, &view->rows.items.items[i]);
 	}
@@ -315,7 +315,7 @@ static void draw_detail(struct top_view *view, struct session *session,
 
 static void draw_help(struct strbuf *lines)
 {
-	strbuf_printf(lines, "%c", TOP_TITLE);
+	top_terminal_mark(lines, TOP_TITLE);
 	text_add(lines,
 		 "dyntrace top\n"
 		 "\n"
@@ -356,7 +356,7 @@ void top_view_print(struct top_view *view, unsigned most, struct strbuf *lines)
 	for (size_t i = 0; rows && i < count && i < most; i++)
 		add_row(lines, view, rows[i]);
 	if (count > most)
-		strbuf_printf(lines, "(%zu more rows; --top N shows more)\n", count - most);
+		quote_format(lines, "(%zu more rows; --top N shows more)\n", count - most);
 	text_add(lines, "\n");
 }
 
