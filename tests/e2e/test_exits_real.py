@@ -31,16 +31,6 @@ for i in range(5):
 print(len(text), words.most_common(3), fib(4), bad, json.loads(text) == data)
 """
 
-CMAKE = """
-cmake_minimum_required(VERSION 3.10)
-project(x NONE)
-foreach(i RANGE 20)
-  string(REGEX REPLACE "a" "b" out "aaa${i}")
-  list(APPEND all ${out})
-endforeach()
-message(STATUS "all ${all}")
-"""
-
 def functions_with_exits(output):
     """Functions with exits in the trace's metadata: the summary may have no room for all."""
     with open(os.path.join(output, "metadata"), errors="replace") as file:
@@ -90,15 +80,6 @@ def test_python(dyntrace):
     calls, stderr = compare(dyntrace, ["/usr/bin/python3", "-S", "-I", "-c", PYTHON], "Py[A-L]*")
     assert calls["PyDict_New"] > 50
     assert "calls without an exit" not in stderr
-
-
-@pytest.mark.limit(150)
-def test_cmake(dyntrace, scratch):
-    source = os.path.join(scratch, "source")
-    os.mkdir(source)
-    with open(os.path.join(source, "CMakeLists.txt"), "w") as file:
-        file.write(CMAKE)
-    compare(dyntrace, ["cmake", "-S", "source", "-B", "build", "--fresh"], "*", "*@libstdc++.so.6", cwd=scratch)
 
 
 def check_nesting(trace, functions):
