@@ -12,7 +12,7 @@ import termios
 import pytest
 
 from harness import Snapshot, die_with_parent, until
-from test_daemon_keys import CALLS, SOURCE, Target
+from test_daemon_keys import CALLS, SOURCE, compile_asked, target  # noqa: F401 (a fixture)
 
 FUNCTIONS = "".join(f"int filler_{i}(int a) {{ return a * {i} + (int)sink; }}\n" for i in range(300))
 
@@ -20,17 +20,8 @@ FUNCTIONS = "".join(f"int filler_{i}(int a) {{ return a * {i} + (int)sink; }}\n"
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory):
     """With 300 functions that nobody calls."""
-    folder = tmp_path_factory.mktemp("top")
-    (folder / "asked.c").write_text(SOURCE.replace("static void *calls", FUNCTIONS + "static void *calls"))
-    subprocess.run(["gcc", "-O1", "-g", "-pthread", "-o", folder / "asked", folder / "asked.c"], check=True)
-    return folder / "asked"
-
-
-@pytest.fixture
-def target(asked):
-    one = Target(asked)
-    yield one
-    one.close()
+    return compile_asked(tmp_path_factory.mktemp("top"),
+                         SOURCE.replace("static void *calls", FUNCTIONS + "static void *calls"))
 
 
 class Screen:
