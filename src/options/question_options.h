@@ -21,7 +21,7 @@ struct question_args {
 	uint64_t keys; /* different keys that are kept apart */
 };
 
-/* What is asked, how the answer is shown, and how much of it is kept. */
+/* Options that ask, that say how the answer is shown, and how much of it is kept. */
 #define QUESTION_ASKS(args)                                                                        \
 	{ 0, "by", "KEY[,KEY]",                                                                    \
 	  "one row per value of KEY: a field or an expression over fields, ret, $tid, $pid, $comm, " \

@@ -112,7 +112,7 @@ static void make_table(uint32_t capacity, uint32_t texts)
 	run.table->texts = names;
 }
 
-/* What an index says it is. */
+/* Every index names the key that it was given for. */
 static void check_names(void)
 {
 	for (unsigned n = 0; n < run.keys; n++) {

@@ -39,7 +39,7 @@ static void hit_gathered(void)
 	count(GATHERED, rig_gather_raw(&regs, &gathered) == 1);
 }
 
-/* What the handler does: two hits, for which the chunk has room. */
+/* The handler hits twice; the chunk has room for both. */
 static void hit_inside(void)
 {
 	count(RIG_BARE, rig_hit(RIG_BARE, 0));

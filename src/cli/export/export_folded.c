@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/report/report_by.h"
+#include "cli/view/view_tree.h"
 #include "export.h"
 #include "options/table_text.h"
 
@@ -35,21 +36,6 @@ static void add_path(const struct report *report, uint32_t node, struct strbuf *
 		text_add(text, ";");
 	}
 	add_name(text, report->functions.items[one->function].name);
-}
-
-static bool has_exits(const struct own_traces *traces)
-{
-	for (size_t i = 0; i < traces->inputs.count; i++) {
-		const struct trace_layout *layout = &traces->inputs.items[i]->layout;
-
-		for (size_t j = 0; j < layout->events.count; j++) {
-			const struct layout_event *event = layout->events.items[j];
-
-			if (event && event->part == LAYOUT_EXIT)
-				return true;
-		}
-	}
-	return false;
 }
 
 static struct error *fold_backtraces(struct exporting *exporting)
@@ -84,7 +70,7 @@ struct error *export_folded(struct exporting *exporting)
 {
 	struct report report = { .wants_tree = true };
 
-	if (!has_exits(exporting->traces))
+	if (!view_tree_has_exits(exporting->traces))
 		return fold_backtraces(exporting);
 	struct error *error = report_read(&report, exporting->traces, exporting->reader);
 	exporting->is_damaged = report.is_damaged;

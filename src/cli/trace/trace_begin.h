@@ -62,7 +62,7 @@ struct error *trace_begin_open(const struct words *words, struct trace_run *run)
 struct error *trace_begin_choose_output(struct trace_run *run);
 /* The kind of tracepoint that an option of trace_args.what asks for. */
 enum tracepoint_kind trace_begin_kind(const struct option_value *value);
-/* What the option asks for. Every tracepoint gets the same filter, contexts and limits. */
+/* The tracepoint that the option asks for; all get the same filter, contexts and limits. */
 struct tracepoint_spec trace_begin_spec(const struct option_value *value);
 /* Creates the session (and the printer) and adds the tracepoints. */
 struct error *trace_begin_create_session(struct trace_run *run);

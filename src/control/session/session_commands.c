@@ -368,8 +368,9 @@ static struct error *note_context(struct tracepoint *tracepoint, const char *typ
 static struct error *forget_context(struct tracepoint *tracepoint, const char *type)
 {
 	size_t at = 0;
+	bool found = find_context(tracepoint, type, &at);
 
-	assert(find_context(tracepoint, type, &at));
+	assert(found); /* keep_those_with */
 	free(tracepoint->contexts.items[at]);
 	for (tracepoint->contexts.count--; at < tracepoint->contexts.count; at++)
 		tracepoint->contexts.items[at] = tracepoint->contexts.items[at + 1];
@@ -410,7 +411,7 @@ static struct error *check_placed(const struct tracepoint *tracepoint)
 }
 
 /* Before a context is added to all of the list. */
-static struct error *check_contexts(const struct tracepoint_list *list, const char *type)
+static struct error *check_contexts(struct tracepoint_list *list, const char *type)
 {
 	size_t index;
 
@@ -494,38 +495,36 @@ static struct error *change_context(struct session *session, struct tracepoint *
 	return error ? error : exchange(session, tracepoint, twin);
 }
 
-struct error *session_add_context(struct session *session, const char *pattern, const char *type,
-				  size_t *ret_count)
-{
-	struct tracepoint_list list = { 0 };
-	struct error *error = find_matching(session, pattern, &list);
+/* Leaves those tracepoints in the list that a change is for, or refuses. */
+typedef struct error *context_choice(struct tracepoint_list *list, const char *type);
 
-	if (!error)
-		error = check_contexts(&list, type);
-	if (!error)
-		error = session_flush(session); /* for info_inherit */
-	for (size_t i = 0; i < list.count && !error; i++)
-		error = change_context(session, list.items[i], note_context, type);
-	if (!error && ret_count)
-		*ret_count = list.count;
-	vec_free(&list);
-	return error;
-}
-
-struct error *session_remove_context(struct session *session, const char *pattern, const char *type,
+static struct error *change_contexts(struct session *session, const char *pattern, const char *type,
+				     context_choice *choose, context_change *change,
 				     size_t *ret_count)
 {
 	struct tracepoint_list list = { 0 };
 	struct error *error = find_matching(session, pattern, &list);
 
 	if (!error)
-		error = keep_those_with(&list, type);
+		error = choose(&list, type);
 	if (!error)
 		error = session_flush(session); /* for info_inherit */
 	for (size_t i = 0; i < list.count && !error; i++)
-		error = change_context(session, list.items[i], forget_context, type);
+		error = change_context(session, list.items[i], change, type);
 	if (!error && ret_count)
 		*ret_count = list.count;
 	vec_free(&list);
 	return error;
+}
+
+struct error *session_add_context(struct session *session, const char *pattern, const char *type,
+				  size_t *ret_count)
+{
+	return change_contexts(session, pattern, type, check_contexts, note_context, ret_count);
+}
+
+struct error *session_remove_context(struct session *session, const char *pattern, const char *type,
+				     size_t *ret_count)
+{
+	return change_contexts(session, pattern, type, keep_those_with, forget_context, ret_count);
 }
