@@ -46,6 +46,12 @@ def slowdown(comparison, name):
     return None if not one or two is None else two / one
 
 
+def more(comparison, a, b):
+    """What a costs above b, x rdtsc."""
+    one, other = comparison.ratio(a, 1), comparison.ratio(b, 1)
+    return None if one is None or other is None else one - other
+
+
 # The goals: the words, the value, the bound, and whether more or less is better.
 GOALS = [
     ("bare hit, x rdtsc", lambda c: c.ratio("dyntrace-bare", 1), 1.3, "at most"),
@@ -53,6 +59,12 @@ GOALS = [
     ("entry + exit, x rdtsc", lambda c: c.ratio("dyntrace-exit", 1), 2.2, "at most"),
     ("bare hit, only counted, x rdtsc", lambda c: c.ratio("dyntrace-count", 1), 1.3, "at most"),
     ("entry + exit, only counted, x rdtsc", lambda c: c.ratio("dyntrace-count-exit", 1), 2.6, "at most"),
+    ("counted by an integer, more than counted, x rdtsc",
+     lambda c: more(c, "dyntrace-count-by", "dyntrace-count"), 0.5, "at most"),
+    ("the same with its exit, x rdtsc", lambda c: more(c, "dyntrace-count-exit-by", "dyntrace-count-exit"), 0.5, "at most"),
+    ("counted by a string, more than counted, x rdtsc",
+     lambda c: more(c, "dyntrace-count-by-text", "dyntrace-count"), 1.5, "at most"),
+    ("bpftrace's map by an integer against it", lambda c: quotient(c, "bpftrace-by", "dyntrace-count-by"), 50, "at least"),
     ("call of an empty function, x rdtsc", lambda c: c.ratio("dyntrace-call", 1), 1.5, "at most"),
     ("LTTng event from a probe against a static one", lambda c: quotient(c, "dyntrace-lttng", "lttng-args"), 1, "at most"),
     ("uftrace against entry + exit", lambda c: quotient(c, "uftrace", "dyntrace-exit"), 1, "at least"),

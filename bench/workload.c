@@ -69,7 +69,7 @@ __attribute__((noipa)) static void record(void)
 static void loop_foo(long n)
 {
 	for (long i = 0; i < n; i++)
-		foo((int)i, i, "");
+		foo((int)i, i, "a text of 20 letters");
 }
 
 static void loop_foo6(long n)

@@ -15,6 +15,7 @@ class Bpftrace(Case):
     title = "uprobe: counted by bpftrace"
     calls = 20_000
     remark = "at a push, its cheap case; no event is recorded"
+    map = "@hits"
 
     def __init__(self, bench):
         super().__init__(bench)
@@ -26,7 +27,7 @@ class Bpftrace(Case):
 
     def start(self):
         super().start()
-        program = f"uprobe:{self.workload.program}:{self.kind} {{ @hits = count(); }}"
+        program = f"uprobe:{self.workload.program}:{self.kind} {{ {self.map} = count(); }}"
         self.tracer = subprocess.Popen(
             ["unshare", "--mount", "sh", "-c", ENTER, str(self.workload.pid), program],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -38,9 +39,21 @@ class Bpftrace(Case):
         super().stop()
 
     def verify(self, hits):
-        found = re.search(r"@hits: (\d+)", self.output)
-        counted = int(found[1]) if found else 0
+        counted = sum(map(int, re.findall(r"@hits.*: (\d+)", self.output)))
         return None if counted == hits else f"bpftrace counted {counted} of {hits} hits"
 
 
-CASES = [Bpftrace]
+class Map(Bpftrace):
+    name = "bpftrace-by"
+    title = "uprobe: counted by an integer, by bpftrace"
+    remark = ""
+    map = "@hits[arg0 & 15]"
+
+
+class TextMap(Map):
+    name = "bpftrace-by-text"
+    title = "uprobe: counted by a string, by bpftrace"
+    map = "@hits[str(arg2)]"
+
+
+CASES = [Bpftrace, Map, TextMap]

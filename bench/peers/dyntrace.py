@@ -32,6 +32,7 @@ class Dyntrace(Case):
         super().__init__(bench)
         self.tracer = None
         self.summary = ""
+        self.answer = ""  # to --by
 
     def available(self):
         program = os.path.join(self.bench.build, "dyntrace")
@@ -42,7 +43,7 @@ class Dyntrace(Case):
         self.tracer = subprocess.Popen(
             [os.path.join(self.bench.build, "dyntrace"), "trace", "--wide", "-p", str(self.workload.pid),
              *self.what, "--buffer-size", self.buffer_size, *self.output()],
-            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.workload.wait_patched(self.kind, self.tracer)
 
     def output(self):
@@ -50,7 +51,7 @@ class Dyntrace(Case):
 
     def stop(self):
         if self.tracer:
-            self.summary = interrupt(self.tracer)[1]
+            self.answer, self.summary = interrupt(self.tracer)
         super().stop()
 
     def verify(self, hits):
@@ -105,7 +106,7 @@ class Removed(Bare):
 
     def start(self):
         super().start()
-        self.summary = interrupt(self.tracer)[1]
+        self.answer, self.summary = interrupt(self.tracer)
         self.tracer = None
         if self.workload.text(self.kind) != self.workload.original(self.kind):
             raise RuntimeError("the probe is still there")

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from calls_oracle import Calls
 from harness import die_with_parent, until
 
 SOURCE = r"""
@@ -226,6 +227,20 @@ def test_same_as_report(build, scratch, program, mode):
         done = subprocess.run([os.path.join(build, "dyntrace"), "report", "trace", "--by", keys, "--json"], cwd=scratch, capture_output=True,
                               text=True, timeout=60, check=True)
         assert by_key(counted, "calls") == by_key(json.loads(done.stdout)["rows"], "calls"), keys
+    calls = Calls(os.path.join(scratch, "trace")).calls
+    for key, event in (("size", "entry"), ("ret", "exit")):
+        judged = collections.Counter(call[event]["fields"][key] for call in calls)
+        assert by_key(ask(build, scratch, program, mode, "-e", "--by", key), "calls") == dict(judged), key
+
+
+@pytest.mark.parametrize("words", [(), ("-e",)])
+@pytest.mark.parametrize("key", ["size & 7", "(size ^ 85) >> 3", "-size * 3", "size > 100", "size % 10", "size / 7"])
+def test_expressions(build, scratch, program, words, key):
+    """In the trampoline (all but the last two), or in the agent."""
+    python = key.replace("/", "//")
+    expected = collections.Counter(int(eval(python, {"size": size})) for size in range(5000) for _ in range(3))
+    rows = by_key(ask(build, scratch, program, "many", "--by", key, "--keys", "8000", *words))
+    assert {int(name): n for name, n in rows.items()} == expected
 
 
 def test_functions(build, scratch, program):
@@ -334,6 +349,7 @@ def test_as_it_was(build, scratch, program):
     (["--by", "ret"], "add -e"),
     (["--of", "duration"], "add -e"),
     (["--by", "nowhere"], "nowhere"),
+    (["--by", "size ? 1 : 2"], "--by"),
     (["--by", ""], "--by"),
     (["--of", "path"], "not an integer"),
     (["--by", "size", "--keys", "0"], "--keys"),

@@ -433,5 +433,8 @@ struct error *contexts_add(struct describe *d, const char *type)
 
 struct error *contexts_add_key(struct describe *d, const char *text)
 {
-	return is_bare(text) ? find_variable(d, text, "--by") : contexts_add(d, text);
+	bool known = kind_of(text) >= 0;
+	struct error *error = known ? contexts_add(d, text) : add_memory(d, text, &known);
+
+	return error || known ? error : find_variable(d, text, "--by");
 }

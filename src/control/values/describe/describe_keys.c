@@ -3,7 +3,7 @@
  * tracepoint.
  *
  * A key becomes fields of the program's image, as a context does. One number alone needs no image,
- * and if it is in a register or in the frame the trampoline finds its index by itself.
+ * and if registers and the frame give it the trampoline finds its index by itself.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -76,17 +76,17 @@ static struct error *add_key(struct describe *d, const struct question_word *wor
 	}
 }
 
-static bool is_frame_load(const struct value_place *place)
+/* Can the number always be found: from registers and the frame? */
+static bool is_at_hand(const struct describe *d, const struct value_place *place)
 {
-	const struct dt_op *op = place->ops.items;
-
-	return place->kind == PLACE_VALUE && place->ops.count == 3 && op[0].code == DT_OP_REG &&
-	       op[0].a == HW_RSP && op[1].code == DT_OP_OFFSET && op[2].code == DT_OP_LOAD;
+	return place->kind == PLACE_PIECES ||
+	       (place->kind == PLACE_VALUE && filter_is_native(&place->ops, d->exit != NULL));
 }
 
 /* A key of one number that is always readable: its operations. False: not such a key. */
-static bool find_number(const struct shape *shape, struct value_ops *ret_ops)
+static bool find_number(const struct describe *d, struct value_ops *ret_ops)
 {
+	const struct shape *shape = &d->shape;
 	const struct value_store *store = shape->stores.items;
 	struct value_ops ops = { .count = 0 };
 
@@ -96,7 +96,7 @@ static bool find_number(const struct shape *shape, struct value_ops *ret_ops)
 	}
 	if (shape->failed || shape->field_count != 1 || shape->stores.count != 1 || store->guard ||
 	    store->code != DT_OP_STORE || shape->fields[0].count ||
-	    (store->place.kind != PLACE_PIECES && !is_frame_load(&store->place)))
+	    !is_at_hand(d, &store->place))
 		return false;
 	if (!place_push(&store->place, store->load, store->is_signed && !store->bit_size, &ops))
 		return false;
@@ -198,7 +198,7 @@ static struct error *describe_words(struct describe *d, const struct question *q
 		d->shape.is_gathered = true;
 	}
 	if (!error && here)
-		d->shape.key_is_number = find_number(&d->shape, &d->shape.key);
+		d->shape.key_is_number = find_number(d, &d->shape.key);
 	return error;
 }
 
