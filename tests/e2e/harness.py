@@ -411,8 +411,10 @@ class Tracing:
     def __init__(self, dyntrace, pid, target, words, prefix):
         self.pid, self.output = pid, dyntrace.new_output()
         self.before = Snapshot(pid)
+        self.is_counting = "count" in words
+        where = [] if self.is_counting else ["-o", self.output]
         self.process = dyntrace.processes.start(
-            [*prefix, dyntrace.path, "trace", "--wide", "-p", target, "-o", self.output, *words], stdin=subprocess.DEVNULL,
+            [*prefix, dyntrace.path, "trace", "--wide", "-p", target, *where, *words], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=dyntrace.scratch)
         until(self.is_placed, "probes in the target")
 
@@ -423,8 +425,8 @@ class Tracing:
         return any(self.before.text.get(start) != code for start, code in text(self.pid).items())
 
     def stop(self, number=signal.SIGINT, status=0):
-        """Ends dyntrace as Ctrl-C does; gives the Trace."""
+        """Ends dyntrace as Ctrl-C does; gives the Trace, if there is one."""
         self.process.send_signal(number)
         self.stdout, self.stderr = self.process.communicate(timeout=30)
         assert self.process.returncode == status, self.stderr
-        return Trace(self.output)
+        return None if self.is_counting else Trace(self.output)

@@ -221,6 +221,26 @@ def test_gdb_sees_the_frames(dyntrace, program, build):
     assert target.finish().startswith("held 106\n")
 
 
+@pytest.mark.parametrize("tracer", ["ctf", "count"])
+def test_core_dumps(dyntrace, program, build, scratch, tracer):
+    """(H41) Memory that only the tracer uses isn't in them; the script finds the frames there too."""
+    target = program("returns", "--case", "0", "--hold", "1").wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "-e", "--tracer", tracer, "--function", "hold*", "--function", "*@libc.so.6")
+    target.go().wait_ready()
+    core, script = os.path.join(scratch, "core"), os.path.join(build, "share", "dyntrace-gdb.py")
+    subprocess.run(["gdb", "-nx", "-batch", "-p", str(target.pid), "-ex", f"gcore {core}"], capture_output=True, check=True)
+    assert os.path.getsize(core) < 128 << 20
+    mappings = re.findall(r"/memfd:dyntrace-(\w+).*?VmFlags:([^\n]*)", open(f"/proc/{target.pid}/smaps").read(), re.S)
+    assert {name for name, _ in mappings} == {"code", "pool", *(["counts"] if tracer == "count" else [])}
+    assert all("dd" in flags.split() for name, flags in mappings if name != "code"), mappings
+    result = subprocess.run(["gdb", "-nx", "-batch", f"/proc/{target.pid}/exe", core, "-ex", f"source {script}", "-ex", "bt"], capture_output=True, text=True)
+    functions = re.findall(r"^#\d+ .*?(\w+) \(", result.stdout, re.M)
+    assert functions.count("hold") == 4 and functions[-1] == "main", result.stdout
+    tracing.stop()
+    target.go()
+    assert target.finish().startswith("held 106\n")
+
+
 def test_callers_made_at_run_time(dyntrace, program_path):
     """(R6) A return address in run-time compiled code stays: a garbage collector finds frames by it."""
     runtime = program_path("runtime")

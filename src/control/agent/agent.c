@@ -266,6 +266,15 @@ static struct error *map_base(struct injection *in)
 	return map_text(in, DT_WINDOWS_OFFSET, DT_PAGE);
 }
 
+/* A core dump reads shared memory to its last page, and so allocates what nobody has used (H41).
+ * A dump that has it all is no failure. */
+static struct error *leave_out_of_dumps(struct injection *in, taddr at, uint64_t size)
+{
+	int64_t result;
+
+	return remote_do(in->remote, &result, SYS_madvise, at.v, size, MADV_DONTDUMP);
+}
+
 static struct error *map_pool(struct injection *in)
 {
 	struct remote_map_request request = {
@@ -275,8 +284,9 @@ static struct error *map_pool(struct injection *in)
 		.fd = in->pool_there,
 		.what = "event buffers",
 	};
+	struct error *err = remote_map_add(in->remote, in->proc, &request, &in->agent->pool_at);
 
-	return remote_map_add(in->remote, in->proc, &request, &in->agent->pool_at);
+	return err ? err : leave_out_of_dumps(in, in->agent->pool_at, in->agent->pool_size);
 }
 
 static struct error *map_state(struct injection *in)
@@ -541,6 +551,8 @@ static struct error *share(struct injection *in, const char *name, uint64_t size
 	request.fd = in->pool_there;
 	err = fstat(fd, &stat) ? error_errno(errno, "cannot look at the shared memory") :
 				 remote_map_add(in->remote, in->proc, &request, &at);
+	if (!err && (err = leave_out_of_dumps(in, at, size)))
+		error_free(remote_map_remove(in->remote, at, size));
 	if (err) {
 		munmap(memory, size);
 		return err;

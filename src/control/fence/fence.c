@@ -91,6 +91,7 @@ static const struct {
 	{ FENCE_CONTROL, "close", SYS_close, ANY_ALL, { 0 } },
 	{ FENCE_CONTROL, "madvise", SYS_madvise, ANY0 | ANY1, { 0, 0, WIPEONFORK } },
 	{ FENCE_CONTROL, "madvise", SYS_madvise, ANY0 | ANY1, { 0, 0, MADV_DONTNEED } },
+	{ FENCE_CONTROL, "madvise", SYS_madvise, ANY0 | ANY1, { 0, 0, MADV_DONTDUMP } },
 	{ FENCE_CONTROL, "rt_sigaction", SYS_rt_sigaction, ANY0 | ANY1 | ANY2, { 0, 0, 0, MASK_SIZE } },
 	/* sigframe.h */
 	{ FENCE_HOME, "rt_sigreturn", SYS_rt_sigreturn, ANY_ALL, { 0 } },
