@@ -83,7 +83,7 @@ $(BUILD)/build.ninja: | $(BUILD)/.packages-build
 	@$(MESON) setup $(MESON_OPTIONS) $(BUILD) >/dev/null || { $(MESON) setup $(MESON_OPTIONS) $(BUILD); exit 1; }
 
 $(ASAN_BUILD)/build.ninja: | $(BUILD)/.packages-build $(BUILD)/.packages-check
-	@$(MESON) setup $(MESON_OPTIONS) -Db_sanitize=address,undefined -Db_lundef=false $(ASAN_BUILD) >/dev/null
+	@$(MESON) setup $(MESON_OPTIONS) -Doptimization=g -Db_sanitize=address,undefined -Db_lundef=false $(ASAN_BUILD) >/dev/null
 
 $(FUZZ_BUILD)/build.ninja: | $(BUILD)/.packages-build $(BUILD)/.packages-check
 	@CC=clang $(MESON) setup $(MESON_OPTIONS) -Dfuzzers=true $(FUZZ_BUILD) >/dev/null

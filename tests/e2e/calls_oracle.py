@@ -1,58 +1,41 @@
-"""The numbers of `dyntrace report` once more, from babeltrace2's Python module: packets by thread and begin, a stack of calls."""
+"""The numbers of `dyntrace report` once more, from what babeltrace2 reads: packets by thread and begin, a stack of calls."""
 import collections
 
-import bt2
-
-def plain(field):
-    """A field as Python has it: numbers, text, lists; names of fields without the underscore that TSDL adds."""
-    if isinstance(field, bt2._StructureFieldConst):
-        return {name: plain(value) for name, value in field.items()}
-    if isinstance(field, bt2._ArrayFieldConst):
-        return [plain(value) for value in field]
-    if isinstance(field, bt2._StringFieldConst):
-        return str(field)[:len(field)]  # babeltrace2 2.0.4 shows the text before in place of an empty one
-    return float(field) if isinstance(field, bt2._RealFieldConst) else int(field)
+from harness import messages
 
 
 class Packet:
-    def __init__(self, message, lost):
-        context = message.packet.context_field
-        self.who = (int(context["pid"]), int(context["tid"]))
-        self.begin = self.end = message.default_clock_snapshot.value
+    def __init__(self, begin, context, lost):
+        self.who = (context["pid"], context["tid"])
+        self.begin = self.end = begin
         self.lost, self.events = lost, []
-        self.process = str(context["procname"]) if "procname" in context else ""
+        self.process = context.get("procname", "")
         self.exits, self.exit_names = [], []  # (duration, ns), and their events
 
 
 def packets_of(path):
     """Packets with events or a loss, by thread and begin; the names of all kinds of events; and where packets are missing."""
     packets, current, lost, names, gaps = [], {}, collections.Counter(), set(), []
-    for message in bt2.TraceCollectionMessageIterator(str(path)):
-        kind = type(message)
-        if kind is bt2._StreamBeginningMessageConst:
-            names |= {cls.name for cls in message.stream.cls.values()}
-        elif kind is bt2._DiscardedEventsMessageConst:
-            lost[message.stream.trace.uuid, message.stream.id] += message.count
-        elif kind is bt2._DiscardedPacketsMessageConst:
-            gaps.append((message.beginning_default_clock_snapshot.value, message.end_default_clock_snapshot.value, message.count))
-        elif kind is bt2._PacketEndMessageConst:
-            stream = message.packet.stream
-            current[stream.trace.uuid, stream.id].end = message.default_clock_snapshot.value
-        elif kind is bt2._PacketBeginningMessageConst:
-            stream = message.packet.stream
-            key = stream.trace.uuid, stream.id
-            current[key] = Packet(message, lost.pop(key, 0))
-            packets.append(current[key])
-        elif kind is bt2._EventMessageConst:
-            stream = message.event.stream
-            duration = message.event.payload_field.get("duration") if message.event.payload_field is not None else None
-            clock = message.default_clock_snapshot
+    for kind, stream, *rest in messages(path):
+        if kind == "stream":
+            names |= set(rest[1])
+        elif kind == "lost":
+            lost[stream] += rest[0]
+        elif kind == "missing":
+            gaps.append(tuple(rest))
+        elif kind == "end":
+            current[stream].end = rest[0]
+        elif kind == "packet":
+            current[stream] = Packet(*rest, lost.pop(stream, 0))
+            packets.append(current[stream])
+        elif kind == "event":
+            name, cycles, ns, frequency, payload, *_ = rest
+            payload = payload or {}
+            duration = payload.get("duration")
             if duration is not None:
-                current[stream.trace.uuid, stream.id].exits.append((int(duration), clock.ns_from_origin))
-                current[stream.trace.uuid, stream.id].exit_names.append(message.event.name)
-            current[stream.trace.uuid, stream.id].events.append(
-                (message.event.name, clock.value, None if duration is None else int(duration), clock.clock_class.frequency,
-                 {} if message.event.payload_field is None else plain(message.event.payload_field)))
+                current[stream].exits.append((duration, ns))
+                current[stream].exit_names.append(name)
+            current[stream].events.append((name, cycles, duration, frequency, payload))
     return sorted((packet for packet in packets if packet.events or packet.lost),
                   key=lambda packet: (packet.who, packet.begin)), names, gaps
 

@@ -218,6 +218,16 @@ def test_last_lines(tmp_path, listed, status, end):
     assert (run.returncode, run.stdout.splitlines()[-2:]) == (status, end), run.stdout + run.stderr
 
 
+BURN = "import time\nwhile time.process_time() < 0.2: pass"
+
+
+def test_cpu_time_counts_children(runner):
+    """Of the job's process and of those that it waited for: what others do beside it doesn't matter."""
+    script = f"/usr/bin/python3 -c '{BURN}'; /usr/bin/python3 -c '{BURN}'"
+    _, cost = runner.run_job(runner.Job("fake/burns", ["sh", "-c", script], {}, 60, runner.judge_program))
+    assert cost.cpu >= 0.4
+
+
 INTERRUPTED = """
 import importlib.machinery, importlib.util, signal, sys
 loader = importlib.machinery.SourceFileLoader("runner", sys.argv[1])
