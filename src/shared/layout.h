@@ -73,7 +73,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 37
+#define DT_LAYOUT_VERSION 38
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -168,7 +168,7 @@ struct dt_share {
 };
 
 /* Where a counting tracepoint keeps its hits (rows of struct dt_cell); for a takeover. */
-#define DT_COUNTED_MAX 65536u
+#define DT_COUNTED_MAX 131072u
 enum dt_counted_form {
 	DT_COUNTED_HITS, /* a word */
 	DT_COUNTED_TIMES, /* a struct dt_cell */

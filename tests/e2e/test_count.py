@@ -148,6 +148,20 @@ def test_live_and_as_it_was(dyntrace, build, scratch, program):
     before.assert_unchanged()
 
 
+def test_memory(dyntrace, program):
+    """Summing up gives no memory to counts of functions that weren't called."""
+    target = program("spin", "--threads", "1", "--calls", "1").wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--tracer", "count", "-e", "--function", "*@libc.so.6")
+    folder = f"/proc/{tracing.process.pid}/fd"
+    counts, = [os.open(os.path.join(folder, name), os.O_RDONLY) for name in os.listdir(folder)
+               if "dyntrace-counts" in os.readlink(os.path.join(folder, name))]
+    tracing.stop()
+    size, blocks = os.fstat(counts).st_size, os.fstat(counts).st_blocks
+    os.close(counts)
+    assert size > 64 << 20 and blocks * 512 < 4 << 20
+    target.go()
+
+
 @pytest.mark.parametrize("words, said", [
     (["count:7", "--function", "foo"], "tracer 'count' takes no argument"),
     (["cuont", "--function", "foo"], "unknown tracer 'cuont'"),

@@ -75,8 +75,6 @@ def test_same_output(dyntrace, cages, name, how):
     late = ["--wait"] if cage.animal.traced else []
     result = cage.run(ROUNDS, [dyntrace.path, "trace", *where, *HOW[how], *what(cage.animal), *late, "--all-rows", "--wide", "--"])
     print(result.stderr[:3000])
-    if how == "counted" and "counting tracepoints at once are too many" in result.stderr:  # docs/limits.md
-        return
     assert (result.returncode, result.stdout) == (0, expected.stdout)
     if how == "counted":
         found = hits(result.stderr)
@@ -132,8 +130,7 @@ class Visitor:
             errors = visit.communicate(timeout=120)[1]
             self.stays |= "the agent stays" in errors
             # else than 0: it hadn't begun, or was still cleaning up behind a killed one
-            is_limit = "counting tracepoints at once are too many" in errors  # docs/limits.md
-            assert visit.returncode in (0, 130, 143, -2, -15) or self.stays or is_limit, errors
+            assert visit.returncode in (0, 130, 143, -2, -15) or self.stays, errors
         visit.stderr.close()
 
     def is_placed(self):

@@ -564,7 +564,7 @@ static struct error *share(struct injection *in, const char *name, uint64_t size
 }
 
 struct error *agent_share(struct stop *stop, struct agent *agent, const char *name, uint64_t size,
-			  void **ret_here, taddr *ret_there)
+			  void **ret_here, taddr *ret_there, int *ret_fd)
 {
 	struct injection in = { .stop = stop, .proc = agent->proc, .agent = agent, .code_there = -1,
 				.pool_there = -1 };
@@ -591,6 +591,8 @@ struct error *agent_share(struct stop *stop, struct agent *agent, const char *na
 	__atomic_store_n(&control->share_count, index + 1, __ATOMIC_RELEASE);
 	*ret_here = agent->shares[index];
 	*ret_there = taddr_of(control->shares[index].address);
+	if (ret_fd)
+		*ret_fd = agent->share_fds[index] - 1;
 	return NULL;
 }
 

@@ -90,9 +90,9 @@ struct error *agent_map_window(struct stop *stop, struct agent *agent, taddr at,
 			       uint32_t *ret_offset);
 
 /* Maps memory that the target, its forked children and the controller can write. Lives as long as
- * the agent. */
+ * the agent, as does its descriptor (`ret_fd` may be NULL). */
 struct error *agent_share(struct stop *stop, struct agent *agent, const char *name, uint64_t size,
-			  void **ret_here, taddr *ret_there);
+			  void **ret_here, taddr *ret_there, int *ret_fd);
 
 /* Maps into a forked child, which `stop` holds, the windows and shared memory that the target got
  * after the fork. */

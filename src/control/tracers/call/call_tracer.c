@@ -68,7 +68,7 @@ struct error *call_tracer_map(struct session *session, struct stop *stop)
 		error = write_gates(session);
 	if (!error)
 		error = agent_share(stop, session->agent, "dyntrace-calls", SHARED_SIZE, &shared,
-				    &call->shared_at);
+				    &call->shared_at, NULL);
 	if (!error)
 		call->calls = shared;
 	return error;

@@ -1,6 +1,7 @@
 #include "counts.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,7 +9,10 @@
 #include "control/record/histogram.h"
 
 #define ROWS_MAX 1024u
-#define AREA_MAX (1ULL << 30) /* bytes of address space; only touched pages take memory */
+/* Bytes of address space; only touched pages take memory. More than AREA_MAX for one row alone:
+ * more rows than that take memory for each processor. */
+#define AREA_MAX (1ULL << 30)
+#define ROW_MAX (1ULL << 34)
 #define ROW_MIN 65536u
 #define DURATION_MAX (1ULL << 63)
 #define PLAIN_SIZE sizeof(uint64_t)
@@ -59,7 +63,7 @@ struct error *counts_map(struct counts *counts, struct stop *stop, struct agent 
 		return error_new(ERROR_FAILED,
 				 "so many keys need %" PRIu64 " MiB of memory (lower --keys)",
 				 need >> 20);
-	if (area.row_size > AREA_MAX)
+	if (area.row_size > ROW_MAX)
 		return error_new(ERROR_FAILED,
 				 "%zu counting tracepoints at once are too many (name fewer)",
 				 plain + timed);
@@ -67,7 +71,7 @@ struct error *counts_map(struct counts *counts, struct stop *stop, struct agent 
 		return error_new(ERROR_FAILED, "out of memory");
 	assert((area.rows & (area.rows - 1)) == 0 && (area.row_size & (area.row_size - 1)) == 0);
 	struct error *error = agent_share(stop, agent, "dyntrace-counts",
-					  area.row_size * area.rows, &here, &area.there);
+					  area.row_size * area.rows, &here, &area.there, &area.fd);
 	if (error)
 		return error;
 	area.here = here;
@@ -112,6 +116,14 @@ struct tramp_count counts_way(const struct counts *counts, const struct counts_c
 				     .row_mask = (uint16_t)(area->rows - 1) };
 }
 
+/* Has the page with the cell's hits any memory? Reading it would give it some. */
+static bool is_touched(const struct counts_area *area, uint64_t at)
+{
+	off_t page = (off_t)(at & ~(DT_PAGE - 1)), data = lseek(area->fd, page, SEEK_DATA);
+
+	return data == page || (data < 0 && errno != ENXIO);
+}
+
 /* Adds one row's part; the target writes there meanwhile. */
 static void add_row(const struct dt_cell *cell, struct counts_sum *sum, uint64_t *buckets)
 {
@@ -152,9 +164,12 @@ void counts_gather(const struct counts *counts, const struct counts_cell *cell,
 
 	assert(cell->area < counts->areas.count && cell->offset < area->used);
 	for (uint32_t row = 0; row < area->rows; row++) {
-		const void *at = area->here + row * area->row_size + cell->offset;
+		uint64_t offset = row * area->row_size + cell->offset;
+		const void *at = area->here + offset;
 		struct counts_sum sum = { .max = cell->has_times ? words->max : 0 };
 
+		if (cell->has_times && !is_touched(area, offset))
+			continue;
 		if (cell->has_times) {
 			add_row(at, &sum, words->buckets);
 			words->total += sum.total;
@@ -190,10 +205,11 @@ void counts_read(const struct counts *counts, const struct counts_cell *cell,
 
 	assert(cell->area < counts->areas.count && cell->offset < area->used);
 	for (uint32_t row = 0; row < area->rows; row++) {
-		const void *at = area->here + row * area->row_size + cell->offset;
-		const struct dt_cell *words = at;
+		uint64_t offset = row * area->row_size + cell->offset;
+		const struct dt_cell *words = (const void *)(area->here + offset);
 
-		/* an unused row has no memory yet, and reading all of it would allocate some */
+		if (cell->has_times && !is_touched(area, offset))
+			continue;
 		if (cell->has_times && (words->hits || words->total || words->pending))
 			add_row(words, &sum, buckets);
 		/* after the exits: hits must not be fewer */
@@ -274,7 +290,7 @@ void counts_add(struct counts *counts, const struct counts_cell *cell, const str
 	add_word(&first->inside, words->inside);
 	for (uint32_t i = 0; i < DT_BUCKETS; i++)
 		add_word(&first->buckets[i], words->buckets[i]);
-	max = __atomic_load_n(&first->max, __ATOMIC_RELAXED);
+	max = words->max ? __atomic_load_n(&first->max, __ATOMIC_RELAXED) : 0;
 	while (max < words->max &&
 	       !__atomic_compare_exchange_n(&first->max, &max, words->max, false, __ATOMIC_RELAXED,
 					    __ATOMIC_RELAXED))

@@ -14,6 +14,7 @@
 struct counts_area {
 	uint8_t *here; /* mapped, all rows */
 	taddr there;
+	int fd; /* the agent's */
 	uint64_t row_size; /* a power of two */
 	uint32_t rows; /* likewise */
 	uint64_t used; /* bytes of each row */
