@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/lttng_session.h"
 #include "options/commands.h"
 
 static const struct option_spec options[] = {
@@ -44,6 +45,7 @@ static struct error *run(const struct words *words, int *ret_status)
 	while (rest[count])
 		count++;
 	if (command) {
+		lttng_session_is_default = true;
 		*ret_status = cli_run(command, count - 1, rest + 1);
 		return NULL;
 	}
@@ -63,11 +65,15 @@ const struct command command_lttng = {
 	.usage = "WORDS...",
 	.details =
 		"dyntrace runs trace, and enable-event, disable-event, add-context and remove-context with\n"
-		"--pid; other commands go to lttng. alias lttng='dyntrace lttng' makes one command of both.",
+		"--pid; other commands go to lttng. alias lttng='dyntrace lttng' makes one command of both.\n"
+		"\n"
+		"enable-event with --pid records events of LTTng here (--tracer lttng), with all values, and\n"
+		"enables them in the current session and channel, or in those of -s and -c.",
 	.example =
 		"dyntrace lttng create\n"
-		"dyntrace lttng enable-event hit -u --pid 1234 --probe main+0x10 --tracer lttng\n"
-		"dyntrace lttng start",
+		"dyntrace lttng enable-event order -u --pid 1234 --function take_order\n"
+		"dyntrace lttng start\n"
+		"dyntrace lttng view",
 	.options = options,
 	.raw = true,
 	.run = run,

@@ -58,8 +58,9 @@ struct error *client_write_arguments(struct wire_out *out, const char *tracer,
 {
 	bool is_file = !tracer || !strcmp(tracer, "ctf") || !strcmp(tracer, "log");
 	bool is_call = tracer && !strcmp(tracer, "call");
+	bool is_lttng = tracer && !strcmp(tracer, "lttng");
 
-	if ((is_file || is_call) && count > 1)
+	if ((is_file || is_call || is_lttng) && count > 1)
 		return error_new(ERROR_USAGE, "the tracer '%s' takes one argument, not '%s'",
 				 tracer ? tracer : "ctf", arguments[1]);
 	for (size_t i = 0; i < count; i++) {

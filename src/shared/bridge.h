@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-#define DT_BRIDGE_VERSION 3u
+#define DT_BRIDGE_VERSION 4u
 #define DT_BRIDGE_NAME 128u
 #define DT_BRIDGE_FIELD_NAME 64u
 #define DT_BRIDGE_FIELDS_MAX 96u
@@ -52,7 +52,7 @@ struct dt_bridge_field {
 	uint16_t count; /* of an array's elements; 0: none */
 	uint16_t offset; /* in the image; 0: after the previous field, aligned */
 	uint8_t align; /* of that field, in bytes */
-	uint8_t pad;
+	uint8_t nowrite; /* only LTTng's filters see it */
 	/* of an enumeration: its labels, as indices in the event's labels */
 	uint16_t label_first, label_count;
 	uint32_t pad2;
@@ -71,7 +71,7 @@ struct dt_bridge_event {
 	uint32_t start; /* offset of the first field in the image */
 	uint32_t field_count;
 	uint32_t label_count;
-	uint32_t pad;
+	int32_t loglevel; /* -1: none */
 	struct dt_bridge_field fields[]; /* then the labels, then the next event */
 };
 

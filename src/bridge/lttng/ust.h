@@ -45,6 +45,7 @@ struct part {
 	uint16_t count; /* elements, at least 1 */
 	uint16_t offset; /* in the image; 0: behind the part before */
 	uint8_t align;
+	bool nowrite; /* for filters alone */
 };
 
 struct event {
@@ -58,6 +59,8 @@ struct event {
 	/* Descriptions for liblttng-ust. */
 	char provider[DT_BRIDGE_NAME], name[DT_BRIDGE_NAME], signature[40], uri[40];
 	const char *uri_at;
+	int loglevel;
+	const int *loglevel_at;
 	struct lttng_ust_enum_desc *enums[DT_BRIDGE_FIELDS_MAX];
 	uint32_t enum_count;
 	struct lttng_ust_tracepoint *site;

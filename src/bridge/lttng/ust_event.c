@@ -151,7 +151,7 @@ static const struct lttng_ust_type_common *field_type(const struct dt_bridge_fie
 	return type && from->count ? array_type(type, from->count) : type;
 }
 
-static const struct lttng_ust_event_field *make_field(const char *name, bool hidden,
+static const struct lttng_ust_event_field *make_field(const char *name, bool nofilter, bool nowrite,
 						      const struct lttng_ust_type_common *type)
 {
 	struct lttng_ust_event_field *field = calloc(1, sizeof(*field));
@@ -161,7 +161,8 @@ static const struct lttng_ust_event_field *make_field(const char *name, bool hid
 	field->struct_size = sizeof(*field);
 	field->name = strdup(name);
 	field->type = type;
-	field->nofilter = hidden;
+	field->nofilter = nofilter;
+	field->nowrite = nowrite;
 	return field->name ? field : NULL;
 }
 
@@ -176,12 +177,12 @@ static bool add_field(const struct lttng_ust_event_field **fields, size_t *count
 
 	if (from->type == DT_BRIDGE_SEQUENCE) {
 		snprintf(length, sizeof(length), LENGTH_NAME, from->name);
-		field = make_field(length, true, integer_type(4, false, 10));
+		field = make_field(length, true, from->nowrite, integer_type(4, false, 10));
 		if (!field)
 			return false;
 		fields[(*count)++] = field;
 	}
-	field = make_field(from->name, false,
+	field = make_field(from->name, false, from->nowrite,
 			   from->label_count ? enum_type(from, labels + from->label_first, &desc) :
 					       field_type(from));
 	if (!field)
@@ -220,7 +221,7 @@ static uint32_t measure_packed(const struct event *event)
 		bool is_number = part->type != DT_BRIDGE_STRING && part->type != DT_BRIDGE_SEQUENCE;
 		uint32_t at = part->type == DT_BRIDGE_ADDRESS ? 0 : part->offset;
 
-		if (!is_number || at != end || (i > 0 && !at))
+		if (!is_number || part->nowrite || at != end || (i > 0 && !at))
 			return 0;
 		end += (uint32_t)part->size * part->count;
 	}
@@ -246,7 +247,8 @@ static bool describe_fields(struct event *event, const struct dt_bridge_event *f
 						 .size = field->size,
 						 .count = field->count ? field->count : 1,
 						 .offset = field->offset,
-						 .align = field->align };
+						 .align = field->align,
+						 .nowrite = field->nowrite };
 	}
 	event->part_count = from->field_count;
 	event->packed = measure_packed(event);
@@ -285,6 +287,10 @@ struct event *event_create(const struct dt_bridge_event *from, size_t *ret_size)
 						     .event_name = event->name,
 						     .tp_class = &event->class,
 						     .model_emf_uri = &event->uri_at };
+	event->loglevel = from->loglevel;
+	event->loglevel_at = &event->loglevel;
+	if (from->loglevel >= 0)
+		event->desc.loglevel = &event->loglevel_at;
 	*ret_size = sizeof(*from) + from->field_count * sizeof(from->fields[0]) +
 		    from->label_count * sizeof(struct dt_bridge_label);
 	return event;
@@ -317,11 +323,15 @@ static uint64_t widen(const struct part *part, const uint8_t *from)
 	return part->type == DT_BRIDGE_INT ? (uint64_t)((int64_t)(value << spare) >> spare) : value;
 }
 
-/* Copies `length` bytes; gives the place of the copy. */
-static const uint8_t *put(struct payload *to, const void *from, size_t length)
+/* Copies `length` bytes; gives the place of the copy. Of a part that isn't written, the bytes
+ * themselves. */
+static const uint8_t *put(struct payload *to, const struct part *part, const void *from,
+			  size_t length)
 {
 	uint8_t *at = to->bytes + to->length;
 
+	if (part->nowrite)
+		return from;
 	if (length > sizeof(to->bytes) - to->length)
 		length = sizeof(to->bytes) - to->length;
 	if (length == 8) /* a call would cost more than the copy */
@@ -340,30 +350,31 @@ static void push(struct payload *to, uint64_t value)
 		to->stack[to->stack_length++] = value;
 }
 
-static const uint8_t *put_sequence(struct payload *to, const uint8_t *image, const uint8_t *from)
+static const uint8_t *put_sequence(struct payload *to, const struct part *part,
+				   const uint8_t *image, const uint8_t *from)
 {
 	const uint8_t *words = image + (((size_t)(from - image) + 4 + 7) & ~(size_t)7);
 	uint32_t count;
 
 	memcpy(&count, from, sizeof(count));
-	put(to, &count, sizeof(count));
+	put(to, part, &count, sizeof(count));
 	push(to, count);
-	push(to, (uint64_t)put(to, words, (size_t)count * 8));
+	push(to, (uint64_t)put(to, part, words, (size_t)count * 8));
 	return words + (size_t)count * 8;
 }
 
-static const uint8_t *put_string(struct payload *to, const uint8_t *from)
+static const uint8_t *put_string(struct payload *to, const struct part *part, const uint8_t *from)
 {
 	size_t length = strlen((const char *)from) + 1;
 
-	push(to, (uint64_t)put(to, from, length));
+	push(to, (uint64_t)put(to, part, from, length));
 	return from + length;
 }
 
 static const uint8_t *put_numbers(struct payload *to, const struct part *part, const uint8_t *from)
 {
 	size_t length = (size_t)part->size * part->count;
-	const uint8_t *copy = put(to, from, length);
+	const uint8_t *copy = put(to, part, from, length);
 
 	if (part->count > 1) {
 		push(to, part->count);
@@ -397,9 +408,9 @@ static void lay_out(const struct event *event, const uint8_t *image, struct payl
 		}
 		at = find(image, at, part);
 		if (part->type == DT_BRIDGE_SEQUENCE)
-			at = put_sequence(to, image, at);
+			at = put_sequence(to, part, image, at);
 		else if (part->type == DT_BRIDGE_STRING)
-			at = put_string(to, at);
+			at = put_string(to, part, at);
 		else
 			at = put_numbers(to, part, at);
 	}

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "options/lttng_options.h"
 #include "options/question_options.h"
 #include "shared/program.h"
 
@@ -16,6 +17,7 @@ static struct {
 	uint64_t every, first, string_max;
 	const char *rate;
 	struct question_args question;
+	struct lttng_args lttng;
 } args;
 
 static const struct option_spec options[] = {
@@ -25,7 +27,8 @@ static const struct option_spec options[] = {
 	  .flag = &args.function },
 	{ 'e', "exit", NULL, "function entry and exit, with arguments, return value and duration",
 	  .flag = &args.exit },
-	{ 'n', "name", "NAME", "the tracepoint's name (default: made from LOC)",
+	{ 'n', "name", "NAME",
+	  "the tracepoint's name (default: made from LOC); for the tracer lttng also PROVIDER:NAME",
 	  .string = &args.name },
 	{ 't', "context", "TYPE", "also record this context (repeatable), as in add-context",
 	  .list = &args.contexts },
@@ -36,6 +39,9 @@ static const struct option_spec options[] = {
 	{ 0, "rate", "N/s", "record at most N hits per second", .string = &args.rate },
 	{ 0, "string-max", "SIZE", "record at most SIZE bytes of a string (default: 256)",
 	  .size = &args.string_max },
+
+	OPTION_GROUP("With the tracer lttng"),
+	LTTNG_OPTIONS(args.lttng),
 
 	OPTION_GROUP("With the tracer count (list-tracepoints shows the rows)"),
 	QUESTION_ASKS(args.question),
@@ -84,35 +90,50 @@ static struct error *write_request(struct client *client, const struct add_reque
 				      request->argument_count);
 }
 
-struct printing {
-	bool with_pid, quiet;
-};
-
 static struct error *print_name(void *context, const struct wire_message *item)
 {
-	const struct printing *printing = context;
+	const bool *with_pid = context;
 	const char *name = wire_get_text(item, WIRE_NAME);
 	unsigned long long pid = wire_get_number(item, WIRE_PID, 0);
 
-	if (!name || printing->quiet)
+	if (!name)
 		return NULL;
-	if (printing->with_pid && pid)
+	if (*with_pid && pid)
 		cli_print("%llu:", pid);
 	cli_print("%s\n", name);
 	return NULL;
 }
 
-struct error *add_tracepoint(const struct add_request *request, bool quiet)
+static struct error *add(const struct add_request *request, daemon_item_fn item, void *context)
 {
 	_cleanup_client_ struct client *client = NULL;
-	struct printing printing = { .with_pid = request->all, .quiet = quiet };
 
 	if (request->string_max > DT_STRING_MAX || (request->string_max && request->string_max < 8))
 		return error_new(ERROR_USAGE, "--string-max: from 8 to %u", DT_STRING_MAX);
 	struct error *error = daemon_call_connect(&client);
 	if (!error)
 		error = write_request(client, request);
-	return error ? error : daemon_call_finish(client, print_name, &printing);
+	return error ? error : daemon_call_finish(client, item, context);
+}
+
+struct naming {
+	add_name_fn named;
+	void *context;
+};
+
+static struct error *take_name(void *context, const struct wire_message *item)
+{
+	const struct naming *naming = context;
+	const char *name = wire_get_text(item, WIRE_NAME);
+
+	return name && naming->named ? naming->named(naming->context, name) : NULL;
+}
+
+struct error *add_tracepoint(const struct add_request *request, add_name_fn named, void *context)
+{
+	struct naming naming = { named, context };
+
+	return add(request, take_name, &naming);
 }
 
 /* Refuses here what the daemon would refuse later. */
@@ -168,10 +189,21 @@ static struct error *run(const struct words *words, int *ret_status)
 	error = check_question(request.tracer);
 	if (error)
 		return error;
+	_cleanup_free_ char *identity = NULL;
+	if (request.argument_count <= 1)
+		error = lttng_options_argument(&args.lttng, request.tracer,
+					       request.argument_count ? request.arguments[0] : NULL,
+					       &identity);
+	if (error)
+		return error;
+	if (identity) {
+		request.arguments = &identity;
+		request.argument_count = 1;
+	}
 	request.by = args.question.by;
 	request.of = args.question.of;
 	request.keys = args.question.keys;
-	return add_tracepoint(&request, false);
+	return add(&request, print_name, &request.all);
 }
 
 const struct command command_add = {
@@ -182,7 +214,9 @@ const struct command command_add = {
 		"Injects the agent if needed. TRACER is the action on each hit:\n"
 		"  ctf [DIR]              record an event in the process's CTF trace (the default)\n"
 		"  log [FILE]             write a line of text to FILE or the process's own stdout\n"
-		"  lttng                  record an LTTng-UST event\n"
+		"  lttng                  record an LTTng-UST event: dyntrace_lttng:tracepoint_hit,\n"
+		"                         function_entry, function_exit with the address; with -n NAME or\n"
+		"                         --typed dyntrace:NAME, NAME_entry and NAME_exit with all values\n"
 		"  count                  count hits, with -e also a histogram of durations; no events;\n"
 		"                         by key with --by and --of\n"
 		"  call LIBRARY:FUNCTION  call a probe function of your own",

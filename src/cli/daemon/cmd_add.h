@@ -22,7 +22,8 @@ struct add_request {
 	bool wait, disabled, all;
 };
 
-/* Prints the names of the new tracepoints, with request->all as PID:NAME; quiet: prints nothing. */
-struct error *add_tracepoint(const struct add_request *request, bool quiet);
-
+/* Called with the name of each new tracepoint. */
+typedef struct error *(*add_name_fn)(void *context, const char *name);
+/* Adds the tracepoint; `named` (NULL: none) hears of the names. */
+struct error *add_tracepoint(const struct add_request *request, add_name_fn named, void *context);
 #endif

@@ -1,17 +1,25 @@
 /*
- * cmd_enable_event.c - dyntrace enable-event, disable-event, add-context, remove-context: the
- * syntax of LTTng's kernel probe interface.
+ * cmd_enable_event.c - dyntrace enable-event: the syntax of LTTng's kernel probe interface. With
+ * the tracer lttng, a session of LTTng gets a rule for the event.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cmd_add.h"
+#include "control/event/lttng_identity.h"
+#include "control/event/tracer.h"
+#include "lttng_session.h"
+#include "options/lttng_options.h"
 
 static struct {
 	bool user_space, exit;
 	const char *pid;
 	struct option_values what;
-	const char *filter, *tracer, *event;
+	const char *filter, *tracer;
 	struct option_values contexts;
+	struct lttng_args lttng;
+	const char *only_level;
+	struct lttng_session where;
 } args;
 
 static const struct option_spec enable_options[] = {
@@ -27,146 +35,193 @@ static const struct option_spec enable_options[] = {
 	{ 't', "type", "TYPE", "also record this context (repeatable), as in add-context",
 	  .list = &args.contexts },
 	{ 0, "tracer", "T",
-	  "action on each hit: ctf (the default), log, lttng, count, call:LIBRARY:FUNCTION",
+	  "action on each hit: ctf (the default), log, lttng (the default in dyntrace lttng), count,\n"
+	  "call:LIBRARY:FUNCTION",
 	  .string = &args.tracer },
+	OPTION_GROUP("With the tracer lttng"),
+	{ 's', "session", "NAME", "record in this session of LTTng (default: the current one)",
+	  .string = &args.where.session },
+	{ 'c', "channel", "NAME", "and in this channel (default: as lttng chooses)",
+	  .string = &args.where.channel },
+	LTTNG_LEVEL_OPTION(args.lttng, "the event's log level, and the least severe one of the "
+				       "session's rule: info, debug_line, ..."),
+	{ 0, "loglevel-only", "LEVEL", "the same, with a rule for that level alone",
+	  .string = &args.only_level },
+	LTTNG_NOWRITE_OPTION(args.lttng),
+	OPTION_GROUP("The daemon"),
 	DAEMON_SOCKET_OPTION,
 	{ 0 },
 };
-
-static const struct option_spec disable_options[] = {
-	{ 'u', "userspace", NULL, "user space (accepted for LTTng's syntax)",
-	  .flag = &args.user_space },
-	{ 0, "pid", "PID", "the process: a pid or a name", .string = &args.pid },
-	DAEMON_SOCKET_OPTION,
-	{ 0 },
-};
-
-static const struct option_spec context_options[] = {
-	{ 'u', "userspace", NULL, "user space (accepted for LTTng's syntax)",
-	  .flag = &args.user_space },
-	{ 'e', "event", "NAME", "the event's name", .string = &args.event },
-	{ 0, "pid", "PID", "the process: a pid or a name", .string = &args.pid },
-	{ 't', "type", "TYPE", "the context to record (repeatable)", .list = &args.contexts },
-	DAEMON_SOCKET_OPTION,
-	{ 0 },
-};
-
-static const struct option_spec remove_context_options[] = {
-	{ 'u', "userspace", NULL, "user space (accepted for LTTng's syntax)",
-	  .flag = &args.user_space },
-	{ 'e', "event", "NAME", "the event's name", .string = &args.event },
-	{ 0, "pid", "PID", "the process: a pid or a name", .string = &args.pid },
-	{ 't', "type", "TYPE", "the context to record no more (repeatable)",
-	  .list = &args.contexts },
-	DAEMON_SOCKET_OPTION,
-	{ 0 },
-};
-
-static struct error *check_pid(void)
-{
-	return args.pid ? NULL : error_new(ERROR_USAGE, "no process (give --pid PID)");
-}
 
 static struct error *check_name(const struct words *words)
 {
 	if (words->count != 1)
 		return error_new(ERROR_USAGE, "give one NAME, the event's");
-	return check_pid();
+	return args.pid ? NULL : error_new(ERROR_USAGE, "no process (give --pid PID)");
 }
 
-static struct error *switch_event(const char *name, enum wire_kind kind)
+static bool is_switch(void)
 {
-	struct daemon_request request = { .kind = kind,
+	return !args.what.count && !args.exit && !args.filter && !args.contexts.count &&
+	       !args.tracer && !args.where.session && !args.where.channel && !args.only_level &&
+	       !args.lttng.loglevel && !args.lttng.nowrite.count;
+}
+
+static struct error *switch_on(const char *name)
+{
+	struct daemon_request request = { .kind = WIRE_ENABLE,
 					  .target = args.pid,
 					  .texts = { { WIRE_NAME, name } } };
 
 	return daemon_call_request(&request, NULL, NULL);
 }
 
-/* Splits "log:FILE" into the tracer and its argument. */
-static void split_tracer(struct add_request *request, char **argument)
-{
-	char *colon = args.tracer ? strchr(args.tracer, ':') : NULL;
+/* ---- in a session of LTTng ------------------------------------------------------------------- */
 
-	request->tracer = args.tracer;
-	if (!colon)
-		return;
-	*colon = '\0';
-	*argument = colon + 1;
-	request->arguments = argument;
-	request->argument_count = 1;
+/* Reads the options that only the tracer lttng has. */
+static struct error *check_lttng_options(bool is_lttng)
+{
+	const char *option = args.where.session ? "-s" :
+			     args.where.channel ? "-c" :
+			     args.only_level	? "--loglevel-only" :
+						  NULL;
+
+	if (option && !is_lttng)
+		return error_new(ERROR_USAGE, "%s: only with the tracer lttng", option);
+	if (args.only_level && args.lttng.loglevel)
+		return error_new(ERROR_USAGE, "--loglevel: not with --loglevel-only");
+	if (args.only_level)
+		args.lttng.loglevel = args.only_level;
+	args.where.loglevel = args.lttng.loglevel;
+	args.where.only = args.only_level != NULL;
+	return NULL;
 }
 
-static struct error *run_enable(const struct words *words, int *ret_status)
+/* The events of the tracepoint of this name, by its shape. */
+static struct error *enable_events(struct lttng_rules *rules, const char *name)
 {
-	struct error *error = check_name(words);
-	char *argument = NULL;
+	static const char *const suffixes[] = { "_entry", "_exit" };
+	const char *provider = lttng_identity_provider(name) ? "" : LTTNG_PROVIDER ":";
+	bool is_bare = args.what.items[0].option->tag == WIRE_BARE;
+	struct error *error = NULL;
 
-	(void)ret_status;
+	if (strpbrk(name, ",*"))
+		return error_new(ERROR_USAGE,
+				 "'%s': a comma or a star in a name means several events to lttng",
+				 name);
+	for (size_t i = 0; i <= (args.exit ? 1 : 0) && !error; i++) {
+		struct strbuf event = { 0 };
+
+		strbuf_printf(&event, "%s%s%s", provider, name, is_bare ? "" : suffixes[i]);
+		error = event.failed ? error_new(ERROR_FAILED, "out of memory") :
+				       lttng_session_enable(&args.where, event.text, rules);
+		strbuf_free(&event);
+	}
+	return error;
+}
+
+struct made {
+	VEC(char *) names;
+};
+
+static struct error *note_name(void *context, const char *name)
+{
+	struct made *made = context;
+	char *copy = strdup(name);
+
+	if (copy && vec_push(&made->names, copy))
+		return NULL;
+	free(copy);
+	return error_new(ERROR_FAILED, "out of memory");
+}
+
+/*
+ * Enables the event first: without a session the target stays as it is, and with one no hit is
+ * missed. Of a glob, the names of further tracepoints are known only afterwards.
+ */
+static struct error *add_in_session(const struct add_request *request)
+{
+	struct lttng_rules rules = { 0 };
+	struct made made = { 0 };
+	struct error *error = enable_events(&rules, request->name);
+
+	if (!error)
+		error = add_tracepoint(request, note_name, &made);
 	if (error)
-		return error;
-	if (!args.what.count && !args.exit && !args.filter && !args.contexts.count && !args.tracer)
-		return switch_event(words->items[0], WIRE_ENABLE);
+		lttng_session_undo(&args.where, &rules);
+	for (size_t i = 0; i < made.names.count; i++) {
+		if (!error && strcmp(made.names.items[i], request->name) != 0)
+			error = enable_events(&rules, made.names.items[i]);
+		free(made.names.items[i]);
+	}
+	vec_free(&made.names);
+	for (char *line = rules.said.text; !error && line && *line;) {
+		char *next = strsep(&line, "\n");
+
+		cli_print("%s\n", next);
+	}
+	lttng_rules_free(&rules);
+	return error;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static struct error *check_what(void)
+{
 	if (args.what.count != 1)
 		return error_new(ERROR_USAGE,
 				 "no location (give one of --probe LOC and --function LOC)");
-	const struct option_value *what = &args.what.items[0];
-	if (args.exit && what->option->tag != WIRE_ENTRY)
+	if (args.exit && args.what.items[0].option->tag != WIRE_ENTRY)
 		return error_new(ERROR_USAGE, "-e: needs --function LOC");
+	return NULL;
+}
+
+static struct error *enable(const char *name, const char *tracer, const char *argument)
+{
+	bool is_lttng = tracer && !strcmp(tracer, "lttng");
+	bool in_session = is_lttng && (lttng_session_is_default || args.where.session ||
+				       args.where.channel);
+	const struct option_value *what = &args.what.items[0];
+	_cleanup_free_ char *words = NULL;
 	struct add_request request = { .target = args.pid,
 				       .location = what->text,
 				       .shape = args.exit ? WIRE_FUNCTION :
 							    (enum wire_shape)what->option->tag,
-				       .name = words->items[0],
+				       .name = name,
 				       .filter = args.filter,
-				       .contexts = &args.contexts };
-	split_tracer(&request, &argument);
-	return add_tracepoint(&request, true);
+				       .contexts = &args.contexts,
+				       .tracer = tracer };
+	struct error *error = check_lttng_options(is_lttng);
+
+	if (!error)
+		error = lttng_options_argument(&args.lttng, tracer,
+					       in_session && !argument ? "enabled" : argument,
+					       &words);
+	if (error)
+		return error;
+	if (words) {
+		request.arguments = &words;
+		request.argument_count = 1;
+	}
+	return in_session ? add_in_session(&request) : add_tracepoint(&request, NULL, NULL);
 }
 
-static struct error *run_disable(const struct words *words, int *ret_status)
+static struct error *run_enable(const struct words *words, int *ret_status)
 {
+	_cleanup_free_ char *tracer = NULL;
+	const char *argument = NULL;
 	struct error *error = check_name(words);
 
 	(void)ret_status;
-	return error ? error : switch_event(words->items[0], WIRE_DISABLE);
-}
-
-static struct error *change_context(enum wire_kind kind, const char *type)
-{
-	struct daemon_request request = { .kind = kind,
-					  .target = args.pid,
-					  .texts = { { WIRE_NAME, args.event },
-						     { WIRE_CONTEXT_TYPE, type } } };
-
-	return daemon_call_request(&request, NULL, NULL);
-}
-
-static struct error *change_contexts(const struct words *words, enum wire_kind kind)
-{
-	struct error *error = check_pid();
-
-	if (!error && words->count)
-		error = error_new(ERROR_USAGE, "unexpected argument '%s'", words->items[0]);
-	if (!error && !args.event)
-		error = error_new(ERROR_USAGE, "no event (give -e NAME)");
-	if (!error && !args.contexts.count)
-		error = error_new(ERROR_USAGE, "no context (give -t TYPE)");
-	for (size_t i = 0; i < args.contexts.count && !error; i++)
-		error = change_context(kind, args.contexts.items[i].text);
-	return error;
-}
-
-static struct error *run_add_context(const struct words *words, int *ret_status)
-{
-	(void)ret_status;
-	return change_contexts(words, WIRE_CONTEXT);
-}
-
-static struct error *run_remove_context(const struct words *words, int *ret_status)
-{
-	(void)ret_status;
-	return change_contexts(words, WIRE_NO_CONTEXT);
+	if (!error && is_switch())
+		return switch_on(words->items[0]);
+	if (!args.tracer && lttng_session_is_default)
+		args.tracer = "lttng";
+	if (!error)
+		error = check_what();
+	if (!error && args.tracer)
+		error = tracer_split(args.tracer, &tracer, &argument);
+	return error ? error : enable(words->items[0], tracer, argument);
 }
 
 const struct command command_enable_event = {
@@ -181,39 +236,4 @@ const struct command command_enable_event = {
 		   "dyntrace enable-event work -u --pid 1234 --function foo -e",
 	.options = enable_options,
 	.run = run_enable,
-};
-
-const struct command command_disable_event = {
-	.name = "disable-event",
-	.summary = "switch a tracepoint off, with LTTng's syntax",
-	.usage = "NAME -u --pid PID",
-	.example = "dyntrace disable-event hit -u --pid 1234",
-	.options = disable_options,
-	.run = run_disable,
-};
-
-const struct command command_add_context = {
-	.name = "add-context",
-	.summary = "add a context to an event, with LTTng's syntax",
-	.usage = "-u -e NAME --pid PID -t TYPE",
-	.details =
-		"TYPE is one of\n"
-		"  regs, reg:rax            all registers, or one\n"
-		"  VARTYPE:NAME:ADDR        memory: int, uint64_t, double, string, ...; a number or SYMBOL[+OFFSET]\n"
-		"  var:NAME                 a variable or argument of the source, with members: var:req->path\n"
-		"  backtrace                the callers\n"
-		"  tid, pid, cpu, comm",
-	.example = "dyntrace add-context -u -e hit --pid 1234 -t backtrace",
-	.options = context_options,
-	.run = run_add_context,
-};
-
-const struct command command_remove_context = {
-	.name = "remove-context",
-	.summary = "take a context away from an event",
-	.usage = "-u -e NAME --pid PID -t TYPE",
-	.details = "TYPE as it was given to add-context, add or enable-event. LTTng has no such command.",
-	.example = "dyntrace remove-context -u -e hit --pid 1234 -t backtrace",
-	.options = remove_context_options,
-	.run = run_remove_context,
 };

@@ -331,6 +331,14 @@ static void note_unprinted(const struct trace_run *run)
 			 trace_args.tracer->has_trace ? " (the trace has all events)" : "");
 }
 
+static void note_unheard(const struct trace_run *run)
+{
+	char text[1024];
+
+	if (session_unheard(run->session, NULL, text, sizeof(text)))
+		cli_note("%s", text);
+}
+
 static struct error *trace_target(struct trace_run *run)
 {
 	struct session_summary summary;
@@ -343,6 +351,8 @@ static struct error *trace_target(struct trace_run *run)
 		note_left_out(run);
 	if (!run->launch && !trace_args.quiet)
 		note_begun(run);
+	if (!trace_args.quiet)
+		note_unheard(run);
 	error = record(run);
 	if (!error && trace_host_hands_over(run))
 		return trace_host_leave(run);

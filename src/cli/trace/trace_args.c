@@ -85,11 +85,13 @@ const struct option_spec trace_options[] = {
 	  "action on each hit: ctf (record an event, the default); log[:FILE] (write a line of text to\n"
 	  "the program's own standard output, or append it to FILE); count (count hits in the target, with\n"
 	  "-e also durations); lttng (record an LTTng-UST event: dyntrace_lttng:tracepoint_hit,\n"
-	  "function_entry and function_exit, or with -n NAME dyntrace:NAME, NAME_entry and NAME_exit with\n"
-	  "all values); call:LIBRARY:FUNCTION (call a probe function of your own in the target)",
+	  "function_entry and function_exit, or with -n NAME or --typed dyntrace:NAME, NAME_entry and\n"
+	  "NAME_exit with all values); call:LIBRARY:FUNCTION (call a probe function of your own in the target)",
 	  .string = &trace_args.tracer_text },
-	{ 'n', "name", "NAME", "the tracepoint's name (default: made from LOC)",
+	{ 'n', "name", "NAME",
+	  "the tracepoint's name (default: made from LOC); for the tracer lttng also PROVIDER:NAME",
 	  .string = &trace_args.name },
+	LTTNG_OPTIONS(trace_args.lttng),
 	{ 0, "for", "SECONDS", "stop after this time; also with a unit: 200ms, 5m", .seconds = &trace_args.seconds },
 	{ 0, "print", NULL, "print every event as a line of text, at once",
 	  .flag = &trace_args.print },
@@ -195,6 +197,13 @@ static struct error *parse_tracer(void)
 		error = tracer_find(trace_args.tracer_name, &trace_args.tracer);
 	if (!error)
 		error = tracer_check(trace_args.tracer, trace_args.tracer_argument);
+	if (error)
+		return error_wrap(error, "--tracer");
+	error = lttng_options_argument(&trace_args.lttng, trace_args.tracer_name,
+				       trace_args.tracer_argument, &trace_args.identity);
+	if (error)
+		return error;
+	trace_args.tracer_argument = trace_args.identity;
 	if (!error && trace_args.tracer->kind == TRACER_CALL)
 		error = client_absolute_function(trace_args.tracer_argument, &trace_args.function);
 	if (trace_args.function)

@@ -7,6 +7,7 @@
 #define DYNTRACE_TRACE_ARGS_H
 
 #include "control/event/tracer.h"
+#include "options/lttng_options.h"
 #include "options/options.h"
 #include "options/question_options.h"
 #include "summary.h"
@@ -42,6 +43,8 @@ struct trace_args {
 	const char *tracer_text;
 	char *tracer_name;
 	const char *tracer_argument;
+	struct lttng_args lttng;
+	char *identity; /* owned: argument of the tracer lttng */
 	char *function; /* owned: LIBRARY:FUNCTION of the tracer call, with an absolute path */
 	const struct tracer *tracer;
 	struct question_args question;

@@ -5,12 +5,13 @@
 #include <string.h>
 
 #include "control/base/strbuf.h"
+#include "lttng_identity.h"
 
 static const struct tracer tracers[] = {
 	{ "ctf", TRACER_CTF, "DIR", .has_values = true, .has_trace = true, .uses_pool = true },
 	{ "log", TRACER_LOG, "FILE", .has_values = true, .uses_pool = true },
 	{ "count", TRACER_COUNT, .has_values = false },
-	{ "lttng", TRACER_LTTNG, .has_values = true, .loads = true },
+	{ "lttng", TRACER_LTTNG, "WORDS", .has_values = true, .loads = true },
 	{ "call", TRACER_CALL, "LIBRARY:FUNCTION", .needs_argument = true, .has_values = true,
 	  .has_trace = true, .loads = true },
 };
@@ -55,6 +56,8 @@ struct error *tracer_check(const struct tracer *tracer, const char *argument)
 	if (tracer->kind == TRACER_CALL && !is_library_function(argument))
 		return error_new(ERROR_USAGE, "tracer 'call': '%s' is not LIBRARY:FUNCTION",
 				 argument);
+	if (tracer->kind == TRACER_LTTNG)
+		return lttng_identity_parse(argument, &(struct lttng_identity){ 0 });
 	return NULL;
 }
 

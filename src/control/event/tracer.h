@@ -5,7 +5,8 @@
  *	log [FILE]	likewise, and from there as lines of text to a file or to the target's
  *			standard output
  *	count		counts in the target, no events
- *	lttng		events of LTTng-UST, written in the target by liblttng-ust
+ *	lttng [WORDS]	events of LTTng-UST, written in the target by liblttng-ust
+ *			(lttng_identity.h)
  *	call LIBRARY:FUNCTION	the user's own function, called in the target
  *
  * Names are those of the command line. Pure, except tracer_check.

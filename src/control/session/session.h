@@ -85,6 +85,10 @@ uint64_t session_unprinted(const struct session *session, bool *ret_closed);
 /* The number of a glob's places that were left out because a filter or context has no meaning
  * there; *ret_why: one reason. */
 size_t session_left_out(const struct session *session, const char **ret_why);
+/* Tracer lttng: true if no started session of LTTng records the events of these tracepoints (NULL:
+ * of all); the text says so, and how to make one. */
+bool session_unheard(const struct session *session, const struct name_list *names, char *ret_text,
+		     size_t size);
 /* The number of lines of logs that weren't written; *ret_failed: session_summary.lines_failed. */
 uint64_t session_lines_left_out(const struct session *session, int *ret_failed);
 

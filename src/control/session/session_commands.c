@@ -24,6 +24,7 @@
 #include "control/session/state/switches.h"
 #include "control/tracers/count/count_tracer.h"
 #include "control/tracers/dispatch.h"
+#include "control/tracers/lttng/lttng_unheard.h"
 #include "tracepoints.h"
 #include "control/values/describe/describe.h"
 
@@ -45,6 +46,25 @@ struct error *session_find(const struct session *session, const char *name, size
 		}
 	}
 	return error_new(ERROR_FAILED, "no tracepoint '%s'", name);
+}
+
+bool session_unheard(const struct session *session, const struct name_list *names, char *ret_text,
+		     size_t size)
+{
+	struct tracepoint_list list = { 0 };
+	bool enough = true;
+	size_t index;
+
+	if (!names)
+		return lttng_unheard_tell(session, &session->tracepoints, ret_text, size);
+	for (size_t i = 0; i < names->count && enough; i++) {
+		_cleanup_error_ struct error *none = session_find(session, names->items[i], &index);
+
+		enough = none || vec_push(&list, session->tracepoints.items[index]);
+	}
+	bool unheard = enough && lttng_unheard_tell(session, &list, ret_text, size);
+	vec_free(&list);
+	return unheard;
 }
 
 /* Finds tracepoints by name, else by glob, in the order of session->tracepoints. Caller frees the

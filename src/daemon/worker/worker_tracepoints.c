@@ -99,6 +99,15 @@ static void note_traps(struct worker *worker, const struct worker_reply *reply)
 	worker_commands_note(worker, reply, text);
 }
 
+/* Says if nobody records the events of LTTng. */
+static void note_unheard(struct worker *worker, const struct worker_reply *reply)
+{
+	char text[1024];
+
+	if (session_unheard(worker->session, &reply->names, text, sizeof(text)))
+		worker_commands_note(worker, reply, text);
+}
+
 /* A request of the journal has the names that its tracepoints had. */
 static struct error *add_as_before(struct worker *worker, const struct tracepoint_spec *spec,
 				   const struct wire_message *message, struct worker_reply *reply)
@@ -143,6 +152,8 @@ struct error *worker_tracepoints_add(struct worker *worker, const struct wire_me
 		name_items(worker, reply);
 		note_children(worker, reply);
 		note_traps(worker, reply);
+		if (!wire_get_text(message, WIRE_MADE)) /* not of the journal */
+			note_unheard(worker, reply);
 	}
 	return error;
 }

@@ -64,12 +64,33 @@ static struct error *check_tracer(const struct tracepoint_spec *spec, const stru
 	if (!error && (spec->by || spec->of) && tracer->kind != TRACER_COUNT)
 		error = error_new(ERROR_USAGE, "%s: only with tracer count",
 				  spec->by ? "--by" : "--of");
-	if (!error && tracer->kind == TRACER_LTTNG && spec->context_count && !spec->name)
-		error = error_new(
-			ERROR_USAGE,
-			"tracer 'lttng': unnamed events record only their address: for contexts "
-			"(-t), name them (-n NAME)");
 	return error;
+}
+
+bool request_is_typed(const struct request *request)
+{
+	return request->tracer->kind == TRACER_LTTNG &&
+	       (request->spec.name || request->lttng.typed);
+}
+
+static struct error *read_identity(struct request *request)
+{
+	const struct tracepoint_spec *spec = &request->spec;
+	struct lttng_identity *lttng = &request->lttng;
+	struct error *error = lttng_identity_parse(spec->tracer_argument, lttng);
+	size_t length;
+
+	if (error || request_is_typed(request))
+		return error;
+	const char *what = spec->context_count			    ? "contexts (-t)" :
+			   lttng->loglevel != LTTNG_NO_LEVEL	    ? "a log level" :
+			   lttng_identity_next_hidden(lttng, NULL, &length) ? "nowrite" :
+								      NULL;
+	return !what ? NULL :
+		       error_new(ERROR_USAGE,
+				 "tracer 'lttng': unnamed events record only their address: for %s, "
+				 "name them (-n NAME) or give --typed",
+				 what);
 }
 
 struct error *request_create(const struct tracepoint_spec *spec, struct request **ret_request)
@@ -92,6 +113,12 @@ struct error *request_create(const struct tracepoint_spec *spec, struct request 
 	if (!copy_spec(spec, &request->spec)) {
 		request_drop(request);
 		return error_new(ERROR_FAILED, "out of memory");
+	}
+	if (request->tracer->kind == TRACER_LTTNG)
+		error = read_identity(request);
+	if (error) {
+		request_drop(request);
+		return error;
 	}
 	*ret_request = request;
 	return NULL;

@@ -6,6 +6,7 @@
 #define DYNTRACE_REQUEST_H
 
 #include "control/names/locate.h"
+#include "control/event/lttng_identity.h"
 #include "control/event/tracer.h"
 #include "tracepoint.h"
 
@@ -13,6 +14,7 @@
 struct request {
 	struct tracepoint_spec spec; /* with copies of its strings */
 	const struct tracer *tracer;
+	struct lttng_identity lttng; /* tracer lttng: its argument */
 	struct location location;
 	struct places places; /* from request_resolve until tracepoints are made of them */
 	uint64_t number; /* requests count upward, in the order of creation */
@@ -21,6 +23,8 @@ struct request {
 
 /* Parses the location. The request has one user, the caller. */
 struct error *request_create(const struct tracepoint_spec *spec, struct request **ret_request);
+/* Tracer lttng: does each of its tracepoints have events of its own, with all fields? */
+bool request_is_typed(const struct request *request);
 /* Takes one user away; the last one frees the request. */
 void request_drop(struct request *request);
 

@@ -7,7 +7,7 @@ bool tracepoint_has_values(const struct tracepoint *tracepoint)
 	const struct tracer *tracer = tracepoint->tracer;
 
 	return tracer->has_values &&
-	       (tracer->kind != TRACER_LTTNG || tracepoint->request->spec.name);
+	       (tracer->kind != TRACER_LTTNG || request_is_typed(tracepoint->request));
 }
 
 bool tracepoint_knows_exits(const struct tracepoint *tracepoint)

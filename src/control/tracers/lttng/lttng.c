@@ -125,14 +125,40 @@ struct writer {
 };
 
 /* Names with quotes, backslashes or control characters make LTTng's metadata, and so the whole
- * trace, unreadable. */
+ * trace, unreadable. Of a name that is too long, the middle is left out: its end says which event
+ * of the tracepoint it is. */
 static void clean_name(char *to, size_t room, const char *from)
 {
-	size_t i = 0;
+	size_t length = strlen(from), i = 0;
 
-	for (; from[i] && i + 1 < room; i++)
-		to[i] = (unsigned char)from[i] < ' ' || strchr("\"\\", from[i]) ? '_' : from[i];
+	for (size_t at = 0; at < length && i + 1 < room; at++, i++) {
+		if (length >= room && i == room / 2)
+			at = length - (room - 1 - room / 2);
+		to[i] = (unsigned char)from[at] < ' ' || strchr("\"\\", from[at]) ? '_' : from[at];
+	}
 	to[i] = '\0';
+}
+
+void lttng_event_name(const struct lttng_event *event, struct lttng_name *ret_name)
+{
+	size_t length = event->provider ? 0 : lttng_identity_provider(event->name);
+
+	clean_name(ret_name->provider, sizeof(ret_name->provider),
+		   event->provider ? event->provider : LTTNG_PROVIDER);
+	if (length) {
+		char provider[DT_BRIDGE_NAME];
+
+		snprintf(provider, sizeof(provider), "%.*s", (int)length, event->name);
+		clean_name(ret_name->provider, sizeof(ret_name->provider), provider);
+	}
+	clean_name(ret_name->name, sizeof(ret_name->name), event->name + (length ? length + 1 : 0));
+}
+
+/* Marks the fields that are for filters alone. */
+static void hide_fields(const struct lttng_identity *identity, struct dt_bridge_event *event)
+{
+	for (uint32_t i = 0; i < event->field_count; i++)
+		event->fields[i].nowrite = lttng_identity_hides(identity, event->fields[i].name);
 }
 
 /* Adds the labels of enumerations, whose names babeltrace2 then shows. The image has the fields of
@@ -188,8 +214,11 @@ static bool describe(const struct lttng_event *from, struct writer *writer)
 	if (room > (size_t)(writer->end - writer->at))
 		return false;
 	memset(event, 0, room);
-	clean_name(event->provider, sizeof(event->provider), from->provider);
-	clean_name(event->name, sizeof(event->name), from->name);
+	struct lttng_name name = { 0 };
+	lttng_event_name(from, &name);
+	memcpy(event->provider, name.provider, sizeof(event->provider));
+	memcpy(event->name, name.name, sizeof(event->name));
+	event->loglevel = from->identity ? from->identity->loglevel : LTTNG_NO_LEVEL;
 	event->address = from->address;
 	event->start = IMAGE_START;
 	event->fields[event->field_count++] = image_fields_address();
@@ -198,6 +227,8 @@ static bool describe(const struct lttng_event *from, struct writer *writer)
 						       event->field_count, (uint32_t)most + 1);
 	if (from->type)
 		describe_labels(from->type, event);
+	if (from->identity)
+		hide_fields(from->identity, event);
 	writer->at = (uint8_t *)&event->fields[event->field_count] +
 		     event->label_count * sizeof(struct dt_bridge_label);
 	return true;

@@ -7,9 +7,9 @@
 
 #include "shared/bridge.h"
 #include "control/event/event.h"
+#include "control/event/lttng_identity.h"
 #include "control/tracers/loading/load.h"
 
-#define LTTNG_PROVIDER "dyntrace"
 #define LTTNG_PLAIN_PROVIDER "dyntrace_lttng" /* of events without a name of the user's */
 
 struct lttng {
@@ -22,12 +22,19 @@ struct lttng {
 
 /* An event to be defined; `result` is filled in. */
 struct lttng_event {
-	const char *provider;
+	const char *provider; /* NULL: the name is PROVIDER:NAME, or LTTNG_PROVIDER's */
 	const char *name; /* lttng_define cleans it up */
+	const struct lttng_identity *identity; /* NULL: nothing beside fields and name */
 	uint64_t address;
 	const struct event_type *type; /* its fields follow the address; NULL: none do */
 	struct dt_bridge_result result;
 };
+
+/* The event's name as LTTng has it. */
+struct lttng_name {
+	char provider[DT_BRIDGE_NAME], name[DT_BRIDGE_NAME];
+};
+void lttng_event_name(const struct lttng_event *event, struct lttng_name *ret_name);
 
 /* Loads the library and starts its thread, unless it runs. `held` as in safepoint_call. */
 struct error *lttng_start(struct lttng *lttng, struct agent *agent, struct stop *held,

@@ -2,7 +2,7 @@
  * lttng_tracer.c - tracepoints of the tracer lttng.
  *
  * All tracepoints that the user gave no name share three events, whose only field is the address of
- * the hit.
+ * the hit, unless the user wants typed events.
  */
 #include "lttng_tracer.h"
 
@@ -13,14 +13,10 @@
 #include "control/base/cleanup.h"
 #include "control/tracers/code/foreign_code.h"
 #include "control/session/own_probes/library_notice.h"
+#include "lttng_unheard.h"
 
-/* The tracepoint's own events of LTTng, entry and exit; 0: none. */
-struct lttng_use {
-	uint64_t events[2];
-};
-
-static const char *const plain_names[LTTNG_PLAIN] = { "tracepoint_hit", "function_entry",
-						      "function_exit" };
+const char *const lttng_tracer_plain_names[LTTNG_PLAIN] = { "tracepoint_hit", "function_entry",
+							    "function_exit" };
 
 /* ---- gates ----------------------------------------------------------------------------------- */
 
@@ -57,23 +53,70 @@ struct wanted {
 	size_t count, room;
 };
 
-/* Adds the entry's event, then the exit's. */
-static bool add_named(struct session *session, const struct tracepoint *tracepoint,
-		      struct wanted *wanted)
+/* A name that was made from the location may have colons, but no provider. */
+struct lttng_event lttng_tracer_event(const struct session *session,
+				      const struct tracepoint *tracepoint, uint32_t which)
 {
-	uint32_t id = tracepoint->probe.event.id;
-	bool added = true;
+	const struct request *request = tracepoint->request;
+	const struct event_type *type =
+		&session->types->items[tracepoint->probe.event.id + which];
 
-	assert(id + tracepoint->probe.event.exit < session->types->count);
-	for (uint32_t i = 0; i <= tracepoint->probe.event.exit; i++) {
-		const struct event_type *type = &session->types->items[id + i];
+	assert(tracepoint->probe.event.id + which < session->types->count);
+	return (struct lttng_event){ .provider = request->spec.name ? NULL : LTTNG_PROVIDER,
+				     .name = type->name,
+				     .identity = &request->lttng,
+				     .address = type->address,
+				     .type = type };
+}
 
-		added &= vec_push(wanted, (struct lttng_event){ .provider = LTTNG_PROVIDER,
-								.name = type->name,
-								.address = type->address,
-								.type = type });
+static bool has_field(const struct event_type *type, const char *name, size_t length)
+{
+	for (size_t i = 0; i < type->field_count; i++) {
+		const struct event_field *field = &type->fields[i];
+
+		if (field->type != FIELD_END && strlen(field->name) == length &&
+		    !strncmp(field->name, name, length))
+			return true;
 	}
-	return added;
+	return false;
+}
+
+/* Refuses nowrite=FIELD if no event has the field. Functions of a glob may differ. */
+static struct error *check_hidden(struct session *session, const struct tracepoint *tracepoint)
+{
+	const struct lttng_identity *identity = &tracepoint->request->lttng;
+	size_t length;
+
+	if (tracepoint->request->location.is_glob)
+		return NULL;
+	for (const char *at = NULL;
+	     (at = lttng_identity_next_hidden(identity, at, &length)) != NULL;) {
+		bool found = strlen("address") == length && !strncmp(at, "address", length);
+
+		for (uint32_t i = 0; i <= tracepoint->probe.event.exit; i++) {
+			const struct lttng_event event =
+				lttng_tracer_event(session, tracepoint, i);
+
+			found |= has_field(event.type, at, length);
+		}
+		if (!found)
+			return error_new(ERROR_USAGE, "nowrite: %s has no field '%.*s'",
+					 tracepoint->name, (int)length, at);
+	}
+	return NULL;
+}
+
+/* Adds the entry's event, then the exit's. */
+static struct error *add_named(struct session *session, const struct tracepoint *tracepoint,
+			       struct wanted *wanted)
+{
+	struct error *error = check_hidden(session, tracepoint);
+
+	for (uint32_t i = 0; i <= tracepoint->probe.event.exit && !error; i++) {
+		if (!vec_push(wanted, lttng_tracer_event(session, tracepoint, i)))
+			error = error_new(ERROR_FAILED, "out of memory");
+	}
+	return error;
 }
 
 static struct error *define_plain(struct session *session)
@@ -85,7 +128,7 @@ static struct error *define_plain(struct session *session)
 		return NULL;
 	for (size_t i = 0; i < LTTNG_PLAIN; i++)
 		events[i] = (struct lttng_event){ .provider = LTTNG_PLAIN_PROVIDER,
-						  .name = plain_names[i] };
+						  .name = lttng_tracer_plain_names[i] };
 	struct error *error = lttng_define(&tracer->lttng, session->agent,
 					   &session->loading->paper, events, LTTNG_PLAIN);
 	for (size_t i = 0; i < LTTNG_PLAIN && !error; i++)
@@ -144,9 +187,8 @@ static struct error *define_named(struct session *session, const struct tracepoi
 	struct error *error = NULL;
 
 	for (size_t i = 0; i < list->count && !error; i++) {
-		if (is_new(list->items[i]) && list->items[i]->request->spec.name &&
-		    !add_named(session, list->items[i], &wanted))
-			error = error_new(ERROR_FAILED, "out of memory");
+		if (is_new(list->items[i]) && request_is_typed(list->items[i]->request))
+			error = add_named(session, list->items[i], &wanted);
 	}
 	if (!error && wanted.count)
 		error = lttng_define(&tracer->lttng, session->agent, &session->loading->paper,
@@ -155,7 +197,7 @@ static struct error *define_named(struct session *session, const struct tracepoi
 		struct tracepoint *tracepoint = list->items[i];
 		bool has_exit = tracepoint->probe.event.exit;
 
-		if (!is_new(tracepoint) || !tracepoint->request->spec.name)
+		if (!is_new(tracepoint) || !request_is_typed(tracepoint->request))
 			continue;
 		set_foreign(session, tracepoint, &wanted.items[next].result,
 			    has_exit ? &wanted.items[next + 1].result : NULL);
@@ -192,6 +234,8 @@ struct error *lttng_tracer_prepare(struct session *session, const struct tracepo
 	for (size_t i = 0; i < list->count && !error; i++) {
 		if (is_new(list->items[i]))
 			use_plain(session, list->items[i]);
+		if (tracepoint_is(list->items[i], TRACER_LTTNG))
+			lttng_unheard_look(session, list->items[i]);
 	}
 	return error_wrap(error, "tracer 'lttng'");
 }

@@ -18,9 +18,21 @@ struct lttng_tracer {
 	struct dt_bridge_result plain[LTTNG_PLAIN];
 };
 
+/* The tracepoint's part. */
+struct lttng_use {
+	uint64_t events[2]; /* its own events of LTTng, entry and exit; 0: none */
+	bool heard; /* a session has recorded them */
+};
+
+extern const char *const lttng_tracer_plain_names[LTTNG_PLAIN];
+
 bool lttng_tracer_create(struct session *session);
 void lttng_tracer_free(struct session *session);
 void lttng_tracer_free_use(struct tracepoint *tracepoint);
+
+/* The event of a typed tracepoint's entry (0) or exit (1). */
+struct lttng_event lttng_tracer_event(const struct session *session,
+				      const struct tracepoint *tracepoint, uint32_t which);
 
 /* Writes the gates to the paper's end, which is code memory. Maps the paper by way of a held
  * thread. */
