@@ -118,7 +118,7 @@ def test_typed_events_of_a_glob(lttng, both, processes, build, scratch, target):
 @pytest.mark.parametrize("words, said", [
     (["--loglevel", "loud"], "--loglevel: unknown log level 'loud' (available: emerg, alert, "),
     (["--nowrite", "zz"], "nowrite: call has no field 'zz'"),
-    (["-s", "nosuch"], "Session name not found"),
+    (["-s", "nosuch"], "LTTng has no session 'nosuch' to record dyntrace:call_entry ('lttng list' shows sessions)"),
     (["--tracer", "ctf", "-c", "x"], "-c: only with the tracer lttng"),
     (["--tracer", "lttng:what"], "unknown word 'what'"),
 ])

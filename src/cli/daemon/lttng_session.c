@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,10 @@
 #include "control/base/cleanup.h"
 
 #define WORDS_MAX 12
-#define ALREADY_ENABLED 55 /* lttng's exit status: LTTNG_ERR_UST_EVENT_ENABLED */
+#define KILLED 128 /* plus the signal: as a shell's exit status */
+/* Exit statuses of lttng: numbers of LTTng's errors. */
+#define NO_SUCH_SESSION 23
+#define ALREADY_ENABLED 55
 
 bool lttng_session_is_default;
 
@@ -63,7 +67,7 @@ static struct error *run(char *const *words, struct strbuf *text, int *ret_statu
 		return error_new(ERROR_NOT_FOUND, "lttng is not installed (install lttng-tools)");
 	if (number)
 		return error_errno(number, "cannot run lttng");
-	*ret_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+	*ret_status = WIFEXITED(status) ? WEXITSTATUS(status) : KILLED + WTERMSIG(status);
 	return text->failed ? error_new(ERROR_FAILED, "out of memory") : NULL;
 }
 
@@ -93,8 +97,10 @@ static void fill_words(const struct lttng_session *where, const char *command, c
 	words[count] = NULL;
 }
 
-/* "Error: Event ...: why" is what lttng says, on its first line. */
-static struct error *refuse(const struct lttng_session *where, const char *event, const char *said)
+/* lttng says "Error: Event ...: why" on its first line. If there is no such session, the daemon
+ * hangs up at once, and lttng may die of SIGPIPE before it says anything. */
+static struct error *refuse(const struct lttng_session *where, const char *event, int status,
+			    const char *said)
 {
 	static const char error[] = "Error: ";
 	size_t skip = said && !strncmp(said, error, strlen(error)) ? strlen(error) : 0;
@@ -103,6 +109,10 @@ static struct error *refuse(const struct lttng_session *where, const char *event
 		return error_new(ERROR_REFUSED,
 				 "no session of LTTng to record %s (create one: dyntrace lttng create)",
 				 event);
+	if (status == NO_SUCH_SESSION || status == KILLED + SIGPIPE)
+		return error_new(ERROR_REFUSED,
+				 "LTTng has no session '%s' to record %s ('lttng list' shows sessions)",
+				 where->session ? where->session : "(the current one)", event);
 	return error_new(ERROR_REFUSED, "lttng enable-event %s: %.*s", event,
 			 said ? (int)strcspn(said + skip, "\n") : 0, said ? said + skip : "");
 }
@@ -127,7 +137,7 @@ struct error *lttng_session_enable(const struct lttng_session *where, const char
 	struct error *error = copy ? run((char *const *)words, &text, &status) :
 				     error_new(ERROR_FAILED, "out of memory");
 	if (!error && status && status != ALREADY_ENABLED)
-		error = refuse(where, event, text.text);
+		error = refuse(where, event, status, text.text);
 	if (!error && !status) {
 		strbuf_add(&rules->said, text.text ? text.text : "", text.length);
 		if (vec_push(&rules->events, copy))
