@@ -1,6 +1,7 @@
 """README.md, docs/tutorial.md and docs/recipes.md: each command runs in the playground, and prints what the document shows, apart from
 numbers. All documents run at once, each in a playground of its own."""
 import concurrent.futures
+import glob
 import os
 import re
 import shutil
@@ -53,6 +54,18 @@ def test_thirty_recipes():
     assert numbers == list(range(1, len(numbers) + 1)) and len(numbers) >= 30
     parts = re.split(r"^### ", text, flags=re.M)[1:]
     assert not [part.splitlines()[0] for part in parts if "```console" not in part]
+
+
+def test_links_lead_somewhere():
+    """Links and pictures of the tree's documents are files of the tree."""
+    folders = ["*.md", *(f"{folder}/**/*.md" for folder in ("bench", "docs", "src", "tests", "tools"))]
+    names = [name for folder in folders for name in glob.glob(folder, root_dir=ROOT, recursive=True)]
+    assert "README.md" in names and "docs/tutorial.md" in names
+    for name in names:
+        with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+            links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", re.sub(r"```.*?```|`[^`\n]*`", "", file.read(), flags=re.S))
+        gone = [link for link in links if "://" not in link and not os.path.exists(os.path.join(ROOT, os.path.dirname(name), link))]
+        assert not gone, f"{name}: {gone}"
 
 
 def test_a_release(scratch):

@@ -1,5 +1,6 @@
 """The commands of the documents that e2e/test_documents.py leaves out: they need servers that take long to start, or a systemd."""
 import os
+import struct
 import subprocess
 
 import documents
@@ -88,3 +89,17 @@ def test_readme_from_a_clone_to_an_installation(tmp_path):
             assert status == 0, f"$ {step.command}\n{output}"
             if block in installed:
                 assert documents.differences(step.shown, output) == ([], []), f"$ {step.command}\n{output}"
+
+
+@pytest.mark.limit(300)
+def test_pictures_of_a_terminal(build, scratch):
+    """docs/pictures/make-terminal still makes them: a screen full of colours and rows, drawn to its whole size."""
+    if os.geteuid():
+        pytest.skip("only root makes a playground")
+    subprocess.run([os.path.join(ROOT, "docs", "pictures", "make-terminal"), scratch], check=True,
+                   env={**os.environ, "DYNTRACE_BUILD": build})
+    for name in ("top.png", "tree.png"):
+        with open(os.path.join(scratch, name), "rb") as file:
+            head = file.read(24)
+        width, height = struct.unpack(">II", head[16:])
+        assert head[:8] == b"\x89PNG\r\n\x1a\n" and width > 500 and height > 300
