@@ -158,4 +158,5 @@ def test_of_another_version(dyntrace, scratch):
     other = pathlib.Path(scratch) / "agent.so"
     other.write_bytes(AGENT.read_bytes().replace(name, name[:-1] + b"?"))
     error = dyntrace.fails("trace", "--function", "main", "--", "true", status=125, env={"DYNTRACE_AGENT": str(other)})
-    assert error.endswith("agent.so can't be used as the agent: it is of another version: install both together")
+    assert error.endswith("agent.so can't be used as the agent: it is of another version (install both together; "
+                          "restart dyntraced after an upgrade)")

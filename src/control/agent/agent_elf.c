@@ -234,7 +234,8 @@ static struct error *find_entries(const struct file *file, const struct dynamic 
 		note_entry(dynamic, &symbol, image);
 	}
 	if (!image->version)
-		return bad(file, "it is of another version: install both together");
+		return bad(file,
+			   "it is of another version (install both together; restart dyntraced after an upgrade)");
 	if (!image->slow || !image->gather)
 		return bad(file, image->slow ? "it doesn't define dt_gather" :
 					       "it doesn't define dt_slow");
