@@ -23,7 +23,7 @@
  *            function exits are recorded: which call each return stub stands for. The stubs are a
  *            window of the code memfd within reach of it.
  *
- * The buffer's protocol (asserts, tests and comments cite B1 to B9):
+ * The buffer's protocol (asserts, tests and comments cite B1 to B10):
  *
  * (B1) A chunk has one owner at a time. It changes hands only by compare-and-swap of its chunk
  *      word: FREE -> OWNED by a thread; OWNED -> PUBLISHED by its owner; OWNED -> CLOSING ->
@@ -59,6 +59,11 @@
  *      round, by an addition to the hint: a thread that is slow to take its chunk doesn't get
  *      one that another has just filled. A reader copies the chunk meanwhile and compares the
  *      word before and after.
+ * (B10) An event of variable size reserves the most that it may need. When its fields are written,
+ *      it gives the rest back by an unlocked cmpxchg of slot.reserve from the end of its room. If a
+ *      signal's handler has recorded behind it meanwhile, the word is another, and the event keeps
+ *      its room. The word behind its header says which (program.h), also while the event is
+ *      pending. The rest was never written (B4).
  *
  * (N1) A thread that passes the place where the loader reports a new list of libraries to debuggers
  *      raises dt_pool.modules_asked: the new value is its ticket. With DT_WAIT_MODULES it waits
@@ -112,6 +117,7 @@
 #define DT_NO_NAME 512u /* a filter forbids prctl: names of threads are unknown */
 #define DT_GLIBC 1024u /* every thread block is glibc's; with DT_NO_READ */
 #define DT_RETURNS 2048u /* dt_control.returns was mapped together with the agent */
+#define DT_NO_ALTSTACK 4096u /* a filter forbids sigaltstack: stacks aren't looked at */
 #define DT_ENDED 64u /* the controller has ended its trace, and had to leave its probes, off */
 
 /* Part of the code memfd, mapped near a module. */
@@ -628,6 +634,14 @@ static inline uint32_t dt_hash(uint64_t fs_base)
 	return (uint32_t)((fs_base * DT_HASH_MULTIPLIER) >> DT_HASH_SHIFT) & DT_HASH_MASK;
 }
 
+/* The stack of a thread, as far as the agent has looked at it (target/stack_room.c). A thread with
+ * rsp - DT_STACK_ROOM - start < size is on its own stack, and has that much room. All 0: unknown. */
+#define DT_STACK_ROOM 16384u
+struct dt_own_stack {
+	uint64_t start;
+	uint64_t size; /* without the room */
+};
+
 /* The thread last seen on a part of a stack, by rsp: a guess. 512 adjacent stacks of 8 MiB each
  * have entries of their own. */
 #define DT_NEAR_SHIFT 16
@@ -668,6 +682,7 @@ struct dt_state {
 	uint64_t rooms[DT_SLOTS]; /* by thread slot: call.h (C4) */
 	uint32_t near[DT_NEAR_COUNT]; /* slots, as offsets in bytes */
 	struct dt_quiet quiet[DT_STACKS]; /* by stack, which is other memory for it then */
+	struct dt_own_stack own_stacks[DT_SLOTS]; /* by thread slot */
 };
 
 /* Address of a slot's word in calls: the slot's address / 8 + this. Used by trampolines. */

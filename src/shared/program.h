@@ -172,9 +172,23 @@ _Static_assert(sizeof(struct dt_regs) == 448, "dt_regs");
  */
 
 /*
- * An event of variable size has its size in the word after its header: the bytes up to its last
- * field, including header and this word. The reader removes the word again. While the event is
- * pending the word may be 0: then nothing follows the event.
+ * An event of variable size has its size in the lower half of the word after its header: the bytes
+ * up to its last field, including header and this word. The upper half is the room that it takes in
+ * the chunk, a multiple of 8; 0: as much as its size. The reader removes the word again. While the
+ * event is pending the size is 0, until its fields are written; a pending event with both may have
+ * given the rest of its room back. If the whole word is 0, the fields are 0, too.
  */
+#define DT_SPAN_SHIFT 32
+static inline uint32_t dt_event_size(uint64_t word)
+{
+	return (uint32_t)word;
+}
+/* 0: unknown. */
+static inline uint32_t dt_event_span(uint64_t word)
+{
+	uint32_t span = (uint32_t)(word >> DT_SPAN_SHIFT);
+
+	return span ? span : (uint32_t)(((word & 0xffffffff) + 7) & ~7ULL);
+}
 
 #endif

@@ -30,6 +30,11 @@
 #define POOL_FILTERED 76
 #define STATE_STACKS 0x81000
 #define STATE_STACK_SHIFT 13
+#define STATE_SLOTS 64
+#define STATE_OWN_STACKS 0x161800
+#define STACK_ROOM 16384
+#define SLOT_TID 20
+#define SLOT_TID_OFFSET 24
 
 #ifndef __ASSEMBLER__
 
@@ -114,6 +119,15 @@ bool thread_has_clock(const struct dt_control *control);
 uint64_t thread_lose_clock(const struct dt_control *control);
 /* thread.c: the calling thread's tid by its thread block; 0: unknown. */
 uint32_t thread_block_tid(const struct dt_control *control);
+/* stack_room.c: finds the calling thread's own stack, once, and notes it for its next hits. On a
+ * stack of the agent's, with signals blocked. */
+void stack_room_look(const struct dt_control *control);
+/* stack_room.c: the slot has a new thread. */
+void stack_room_forget(const struct dt_control *control, const struct dt_slot *slot);
+/* stack_room.c: from `from` to the end of the thread's own stack, if `from` is on it and the agent
+ * has looked; else 0. */
+uint64_t stack_room_above(const struct dt_control *control, const struct dt_slot *slot,
+			  uint64_t from);
 
 /* register.c: called by ld.so when it has loaded the agent. */
 void register_program(uint64_t argc, const uint64_t *argv, const uint64_t *envp);
@@ -160,6 +174,30 @@ static inline bool agent_is_quiet(const struct dt_control *control)
 
 	return control->flags & DT_NO_SYSCALLS || state->filtered ||
 	       (!state->pid && agent_pool(control)->filtered);
+}
+
+/*
+ * (Q6) Around a system call that is made with signals as they are; false: the agent may make none. A
+ * handler may fork meanwhile: the child's count is wiped, and so is its pid.
+ */
+static inline bool agent_begin_call(const struct dt_control *control, uint32_t *ret_pid)
+{
+	struct dt_state *state = agent_state(control);
+
+	*ret_pid = state->pid;
+	__atomic_fetch_add(&state->loud, 1, __ATOMIC_SEQ_CST);
+	if (!agent_is_quiet(control))
+		return true;
+	__atomic_fetch_sub(&state->loud, 1, __ATOMIC_SEQ_CST);
+	return false;
+}
+
+static inline void agent_end_call(const struct dt_control *control, uint32_t pid)
+{
+	struct dt_state *state = agent_state(control);
+
+	if (state->pid == pid)
+		__atomic_fetch_sub(&state->loud, 1, __ATOMIC_SEQ_CST);
 }
 
 /* Is the word of the thread block the same as when the slot was claimed? */

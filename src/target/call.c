@@ -8,8 +8,6 @@
 #include "agent_parts.h"
 #include "gather.h"
 
-#define SYS_SIGALTSTACK 131
-#define SS_DISABLE 2u
 
 long dt_call_op(const struct dyntrace_hit *hit, unsigned what, const void *from, void *to,
 		uint64_t size) __attribute__((visibility("default")));
@@ -169,18 +167,15 @@ uint64_t *call_word(const struct dt_control *control, const struct dt_slot *slot
 /* (C2) */
 uint64_t call_is_left(const struct dt_control *control)
 {
-	struct {
-		uint64_t start;
-		uint32_t flags, pad;
-		uint64_t size;
-	} stack = { 0, SS_DISABLE, 0, 0 };
+	struct sys_altstack stack = { 0, SYS_SS_DISABLE, 0, 0 };
 	struct dt_slot *slot = slow_find_ours(control);
 	uint64_t here = (uint64_t)&stack, frame = slot ? *call_word(control, slot) : 0;
 
 	if (!frame || here <= frame || agent_is_quiet(control) ||
+	    control->flags & DT_NO_ALTSTACK ||
 	    sys_call3(SYS_SIGALTSTACK, 0, (uint64_t)&stack, 0))
 		return 0;
-	if (!(stack.flags & SS_DISABLE) && here - stack.start < stack.size &&
+	if (!(stack.flags & SYS_SS_DISABLE) && here - stack.start < stack.size &&
 	    frame - stack.start >= stack.size)
 		return 0; /* a signal handler, on a stack of its own */
 	return (uint64_t)slot;

@@ -6,6 +6,8 @@
  */
 #include "agent_parts.h"
 
+#include "shared/program.h"
+
 /* A step back of the clock up to this (about a millisecond) is waited for. */
 #define CHUNK_STEP_BACK (1ULL << 22)
 #define CHUNK_STEP_SPINS 100000u
@@ -123,8 +125,8 @@ static uint32_t chunk_event_size(const struct dt_control *control, const uint64_
 	if (!header || !size)
 		return 0;
 	if (size == DT_SIZE_VARIES)
-		size = room >= 16 ? (words[1] + 7) & ~7ULL : 0;
-	return size <= room ? (uint32_t)size : 0;
+		size = room >= 16 ? dt_event_span(words[1]) : 0;
+	return size <= room && !(size & 7) ? (uint32_t)size : 0;
 }
 
 /* (B9) Is every event of a published chunk complete? A signal may have interrupted a hit. */

@@ -5,9 +5,11 @@
  * costs no room and no clock. It is written in place, and counts from gather_finish on:
  *
  *	+0	header, pending until the event is complete (B4)
- *	+8	size up to the last field; 0 while pending: nothing follows it, since signals are
- *		blocked
+ *	+8	size up to the last field, and room (program.h)
  *	+16	fields, each aligned by its size
+ *
+ * Its room is the most that the program may need. What it doesn't need is given back (B10), and is
+ * still 0: fields are written one behind the other.
  */
 #include "gather.h"
 
@@ -27,43 +29,102 @@ uint32_t gather_room(const struct gather *g, uint32_t wanted)
 	return wanted < room ? wanted : room;
 }
 
+/* With signals blocked: a slot with room. NULL: counted as lost, or the process is muted. */
+static struct dt_slot *prepare(struct gather *g)
+{
+	struct dt_slot *slot = (struct dt_slot *)slow_path(g->control, g->program->id,
+							   g->program->size_max);
+
+	if ((uint64_t)slot == SLOW_AGAIN)
+		return (struct dt_slot *)slow_give_up(g->control, g->program->id,
+						      g->program->size_max);
+	return slot;
+}
+
+static bool has_room(const struct dt_slot *slot, uint32_t size)
+{
+	uint64_t reserve = __atomic_load_n(&slot->reserve, __ATOMIC_RELAXED);
+
+	return (uint64_t)(uint32_t)reserve + size <= slot->limit;
+}
+
+/* Reserves as trampolines do: the word is read before the clock (B3), and if a signal's handler has
+ * reserved meanwhile, it is tried again (B2). */
+static struct dt_slot *reserve(struct gather *g)
+{
+	uint32_t size = g->program->size_max;
+	struct dt_slot *slot = g->open ? g->open : prepare(g);
+
+	while (slot) {
+		g->pid = agent_state(g->control)->pid; /* a fork makes the exchange fail */
+		uint64_t was = __atomic_load_n(&slot->reserve, __ATOMIC_RELAXED);
+
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		uint64_t clock = sys_clock();
+		if (!g->open && clock < slot->last)
+			clock = slot->last;
+		if ((clock - slot->last) >> DT_CLOCK_GAP_SHIFT ||
+		    (uint64_t)(uint32_t)was + size > slot->limit) {
+			slot = gather_ask(g->control, g->program->id, size);
+		} else if (sys_exchange(&slot->reserve, was, was + size)) {
+			slot->last = g->clock = clock;
+			sys_increment(&slot->events);
+			g->reserved = was + size;
+			return slot;
+		}
+	}
+	return NULL;
+}
+
+/* Is this the child of a handler's fork? Then the event is its parent's, who goes on with it. */
+static bool is_forked(const struct gather *g)
+{
+	return g->open && agent_state(g->control)->pid != g->pid;
+}
+
+static void begin_draft(struct gather *g)
+{
+	uint64_t *words = (uint64_t *)g->draft;
+
+	g->slot = prepare(g);
+	if (!g->slot) {
+		g->over = true;
+		return;
+	}
+	for (uint32_t i = 0; i < g->program->size_max / 8; i++)
+		words[i] = 0; /* gaps between fields */
+	g->event = g->draft;
+}
+
+static void begin_in_place(struct gather *g)
+{
+	uint32_t size = g->program->size_max;
+
+	g->slot = reserve(g);
+	if (!g->slot) {
+		g->over = true;
+		return;
+	}
+	g->event = (uint8_t *)g->control->pool + (uint32_t)(g->reserved - size);
+	uint64_t *words = (uint64_t *)g->event, header = g->clock << DT_EVENT_ID_BITS;
+	/* Only after a fork one of the words isn't 0 any more: the other process was here. */
+	if ((!sys_exchange(words, 0, header | DT_EVENT_PENDING | g->program->id) ||
+	     !sys_exchange(words + 1, 0, (uint64_t)size << DT_SPAN_SHIFT)) &&
+	    is_forked(g))
+		g->over = true;
+}
+
 static void gather_begin(struct gather *g)
 {
-	const struct dt_program *program = g->program;
-	struct dt_slot *slot;
-
 	if (g->event || g->over)
 		return;
-	if (g->regs->image) {
-		g->event = (uint8_t *)g->regs->image;
-		g->at = HEAD;
-		return;
-	}
-	slot = (struct dt_slot *)slow_path(g->control, program->id, program->size_max);
-	if ((uint64_t)slot == SLOW_AGAIN) /* the room of gather_event was taken from us (T2) */
-		slot = (struct dt_slot *)slow_give_up(g->control, program->id, program->size_max);
-	if (!slot) {
-		g->over = true; /* counted as lost, or the process is muted */
-		return;
-	}
-	if (g->draft) {
-		uint64_t *words = (uint64_t *)g->draft;
-
-		for (uint32_t i = 0; i < program->size_max / 8; i++)
-			words[i] = 0; /* gaps between fields */
-		g->slot = slot;
-		g->event = g->draft;
-		g->at = HEAD;
-		return;
-	}
-	uint64_t clock = sys_clock();
-	g->clock = clock > slot->last ? clock : slot->last;
-	g->slot = slot;
-	g->event = (uint8_t *)g->control->pool + (uint32_t)slot->reserve;
 	g->at = HEAD;
-	__atomic_store_n((uint64_t *)g->event,
-			 g->clock << DT_EVENT_ID_BITS | DT_EVENT_PENDING | program->id,
-			 __ATOMIC_RELEASE);
+	if (g->regs->image)
+		g->event = (uint8_t *)g->regs->image;
+	else if (g->draft)
+		begin_draft(g);
+	else
+		begin_in_place(g);
 }
 
 /* (Q5) Takes room as a trampoline does, and fills it in. */
@@ -102,20 +163,24 @@ static void gather_copy(struct gather *g, uint32_t size)
 	__atomic_store_n(event, header, __ATOMIC_RELEASE);
 }
 
+/* (B10) The word names both size and room until the rest is given back. By exchanges: the child of
+ * a handler's fork, whose slot is wiped, changes nothing that its parent has changed. */
 static void gather_finish(struct gather *g)
 {
-	uint32_t size = (uint32_t)DT_ROUND_UP(g->at, 8);
+	uint32_t size = (uint32_t)DT_ROUND_UP(g->at, 8), rest = g->program->size_max - size;
+	uint64_t room = (uint64_t)g->program->size_max << DT_SPAN_SHIFT;
 
-	if (!g->slot)
+	if (!g->slot || is_forked(g))
 		return;
-	((uint64_t *)g->event)[1] = g->at;
+	uint64_t *word = (uint64_t *)g->event + 1;
 	if (g->draft) {
+		*word = g->at;
 		gather_copy(g, size);
 		return;
 	}
-	g->slot->last = g->clock;
-	g->slot->events++;
-	g->slot->reserve += size;
+	sys_exchange(word, room, room | g->at);
+	if (sys_exchange(&g->slot->reserve, g->reserved, g->reserved - rest))
+		sys_exchange(word, room | g->at, g->at);
 	__atomic_store_n((uint64_t *)g->event, g->clock << DT_EVENT_ID_BITS | g->program->id,
 			 __ATOMIC_RELEASE);
 }
@@ -169,12 +234,24 @@ static uint64_t cpu_number(void)
 
 static uint64_t own_tid(const struct gather *g)
 {
-	return agent_is_quiet(g->control) ? thread_block_tid(g->control) : sys_gettid();
+	uint32_t pid, tid = thread_block_tid(g->control);
+
+	if (agent_begin_call(g->control, &pid)) {
+		tid = sys_gettid();
+		agent_end_call(g->control, pid);
+	}
+	return tid;
 }
 
 static uint64_t own_pid(const struct gather *g)
 {
-	return agent_is_quiet(g->control) ? agent_state(g->control)->pid : sys_getpid();
+	uint32_t before, pid = agent_state(g->control)->pid;
+
+	if (agent_begin_call(g->control, &before)) {
+		pid = sys_getpid();
+		agent_end_call(g->control, before);
+	}
+	return pid;
 }
 
 static uint64_t count_hits(const struct gather *g, const struct dt_op *op)
@@ -411,6 +488,8 @@ static void run_string(struct gather *g, const struct dt_op *op)
 static void run_field(struct gather *g, const struct dt_op *op)
 {
 	gather_begin(g);
+	if (g->slot && is_forked(g))
+		g->over = true;
 	switch (op->code) {
 	case DT_OP_ALIGN: align(g, op->a, 0); break;
 	case DT_OP_STORE: store(g, pop(g), op->a, op->c); break;
@@ -489,9 +568,7 @@ uint64_t gather_run(struct gather *g)
 	g->at = g->top = 0;
 	g->failed = g->over = false;
 	g->unreadable = 0;
-	g->next_window = 0;
-	for (uint32_t i = 0; i < WINDOWS; i++)
-		g->windows[i].size = 0;
+	read_cache_clear(g);
 	for (uint32_t i = 0; i < program->op_count && !g->over; i++) {
 		if (program->ops[i].code == DT_OP_END)
 			break;
@@ -504,17 +581,23 @@ uint64_t gather_run(struct gather *g)
 }
 
 uint64_t gather_event(const struct dt_control *control, const struct dt_program *program,
-		  const struct dt_regs *regs)
+		      const struct dt_regs *regs, struct dt_slot *open)
 {
 	struct unwind unwind;
 	struct gather g;
+	uint64_t here = (uint64_t)&g;
 
 	/* (B8) Before the first operation: a second run would count the hit twice. */
-	if (!regs->image && slow_must_wait(control, program->size_max))
+	if (!regs->image && (open ? !has_room(open, program->size_max) :
+				    slow_must_wait(control, program->size_max)))
 		return SLOW_AGAIN;
 	g.control = control;
 	g.program = program;
 	g.regs = regs;
+	g.open = open;
+	g.own = (struct dt_range){ here, here };
+	if (open)
+		g.own.end += stack_room_above(control, open, here);
 	g.draft = NULL;
 	g.unwind = &unwind;
 	return gather_run(&g);

@@ -2,10 +2,12 @@
  * gather.h - events that need more than registers: declarations that gather.c, text.c,
  * read_cache.c, safe_read.c and unwind.c share.
  *
- * All of it runs on a stack of the agent's own, with every signal blocked (gather.S), so no other
- * code uses the thread's slot meanwhile: the event is written in place, and the reserve word moves
- * on only when the event is complete. Where signals can't be blocked (quiet.c), the event is made
- * in other memory, and copied.
+ * Runs on the thread's own stack, with signals as they are, where the thread is known to have room
+ * there (stack_room.c); else on a stack of the agent's with every signal blocked (gather.S). A
+ * signal's handler may hit, fork or jump away at every instruction, so nothing is held: the event's
+ * room is reserved like that of any other event (B2, B10), and everything else is on the stack.
+ * Where signals can't be blocked for lack of system calls (quiet.c), the event is made in other
+ * memory, and copied.
  */
 #ifndef DYNTRACE_GATHER_H
 #define DYNTRACE_GATHER_H
@@ -21,7 +23,7 @@
 /* Bytes of the target's memory. */
 struct window {
 	uint64_t start;
-	uint32_t size; /* 0: none */
+	uint64_t size; /* 0: none */
 	uint8_t bytes[WINDOW_SIZE];
 };
 
@@ -29,7 +31,12 @@ struct gather {
 	const struct dt_control *control;
 	const struct dt_program *program;
 	const struct dt_regs *regs;
+	/* signals are as they are, and this is the thread's slot; NULL: they are blocked */
+	struct dt_slot *open;
+	struct dt_range own; /* of the thread's own stack, which stays; 0: unknown */
 	struct dt_slot *slot; /* NULL: the event isn't begun, or has an image instead */
+	uint32_t pid; /* dt_state.pid when the event was begun */
+	uint64_t reserved; /* the reserve word behind the event */
 	uint8_t *event; /* NULL: not begun */
 	uint8_t *draft; /* memory to make the event in; NULL: in place */
 	struct unwind *unwind; /* memory for unwind.c */
@@ -44,12 +51,15 @@ struct gather {
 	struct window windows[WINDOWS];
 };
 
-/* gather.c: runs a program, whose control, program, regs, draft and unwind are given. 1: wrote the
- * event. */
+/* gather.c: runs a program, whose control, program, regs, open, own, draft and unwind are given. 1:
+ * wrote the event. */
 uint64_t gather_run(struct gather *g);
-/* gather.c: the same, in memory on the stack. SLOW_AGAIN: there is no room for it yet (B8). */
+/* gather.c: the same, in memory on the stack. `open`: the thread's slot, if signals aren't blocked.
+ * SLOW_AGAIN: there is no room for it yet (B8). */
 uint64_t gather_event(const struct dt_control *control, const struct dt_program *program,
-		  const struct dt_regs *regs);
+		      const struct dt_regs *regs, struct dt_slot *open);
+/* gather.S: dt_slow. The slot, with room for that many bytes; NULL: the hit was counted as lost. */
+struct dt_slot *gather_ask(const struct dt_control *control, uint32_t id, uint32_t size);
 /* gather.c: at a function's exit, its return stub's slot; else NULL. */
 const struct dt_return_slot *gather_stub(const struct gather *g);
 /* gather.c: `wanted`, or the bytes left in the event if fewer. */
@@ -61,15 +71,22 @@ uint64_t safe_read(const struct dt_control *control, uint64_t from, void *to, ui
 /* safe_read.c: the same, from several places, up to the first unreadable one. */
 uint64_t safe_read_list(const struct dt_control *control, const struct sys_iovec *local,
 			uint32_t locals, const struct sys_iovec *remote, uint32_t remotes);
-/* safe_read.c: dt_control.stable. The second copies from it, and is false for other memory. */
-bool safe_is_stable(const struct dt_control *control, uint64_t from);
+/* safe_read.c: bytes of dt_control.stable from there on; 0: the memory may go away. */
+uint64_t safe_stable(const struct dt_control *control, uint64_t from);
+/* safe_read.c: copies from that memory; false: it is other memory. */
 bool safe_read_stable(const struct dt_control *control, uint64_t from, void *to, uint64_t length);
+
+/* read_cache.c: bytes from there on that plain loads may read: stable memory, the thread's own
+ * stack. */
+uint64_t read_cache_direct(const struct gather *g, uint64_t from);
 
 /* read_cache.c: copies up to `most` bytes, as many as a window has; 0 only if the first can't be
  * read. */
 uint32_t read_cache_read(struct gather *g, uint64_t from, void *to, uint32_t most);
 /* read_cache.c: copies all bytes, or as many as can be read. */
 uint64_t read_cache_read_all(struct gather *g, uint64_t from, void *to, uint32_t length);
+/* read_cache.c: forgets what was read. */
+void read_cache_clear(struct gather *g);
 /* read_cache.c: reads memory that the program will want. */
 void read_cache_prefetch(struct gather *g, const uint64_t *addresses, uint32_t count);
 
@@ -90,19 +107,19 @@ bool text_match(struct gather *g, uint64_t address, uint64_t length, const char 
 uint32_t key_of_number(uint64_t table, uint64_t number);
 uint32_t key_of_text(uint64_t table, const uint8_t *bytes, uint32_t size);
 
-/* unwind.c: its memory. A quarter of the agent's stack (DT_STACK_SIZE) is for a copy of the
- * thread's. */
-#define UNWIND_WINDOW 2048u
+/* unwind.c: its memory. */
 struct unwind {
 	const struct dt_control *control;
+	struct dt_range own; /* gather.own, in whole words */
 	uint64_t pc, sp, bp;
 	bool exact; /* pc is the next instruction, not a return address */
 	bool broken;
-	uint64_t start, size; /* of the window */
-	uint64_t window[UNWIND_WINDOW / 8];
+	bool has_read; /* the event's windows have other bytes now */
+	uint64_t start, size; /* of the copied piece */
+	uint64_t *window; /* the event's windows, all of them */
 };
 
 /* unwind.c: stores return addresses, after the probe's own; gives their number. */
-uint32_t unwind_walk(const struct gather *g, uint64_t *frames, uint32_t most);
+uint32_t unwind_walk(struct gather *g, uint64_t *frames, uint32_t most);
 
 #endif

@@ -152,6 +152,8 @@ uint64_t gather_quiet(const struct dt_control *control, const struct dt_program 
 	g->control = control;
 	g->program = program;
 	g->regs = regs;
+	g->open = NULL;
+	g->own = (struct dt_range){ 0, 0 };
 	g->draft = memory + QUIET_DRAFT;
 	g->unwind = (struct unwind *)(memory + QUIET_UNWIND);
 	uint64_t written = gather_run(g);

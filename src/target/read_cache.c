@@ -11,6 +11,17 @@
 
 #define LINE 64u
 
+struct word {
+	uint64_t word;
+} __attribute__((packed, may_alias));
+
+uint64_t read_cache_direct(const struct gather *g, uint64_t from)
+{
+	if (from - g->own.start < g->own.end - g->own.start)
+		return g->own.end - from;
+	return safe_stable(g->control, from);
+}
+
 static struct window *find(struct gather *g, uint64_t from, uint64_t least)
 {
 	for (uint32_t i = 0; i < WINDOWS; i++) {
@@ -40,16 +51,20 @@ static uint32_t look(struct gather *g, uint64_t from, uint32_t least, const uint
 	if (!window) {
 		window = take(g, from);
 		window->size =
-			(uint32_t)safe_read(g->control, window->start, window->bytes, WINDOW_SIZE);
+			safe_read(g->control, window->start, window->bytes, WINDOW_SIZE);
 		if (window->size <= from - window->start)
 			return 0;
 	}
 	*ret_bytes = window->bytes + (from - window->start);
-	return window->size - (uint32_t)(from - window->start);
+	return (uint32_t)(window->size - (from - window->start));
 }
 
 static void copy(void *to, const uint8_t *from, uint64_t count)
 {
+	if (count == 8) { /* most are numbers, and rep takes its time to begin */
+		*(struct word *)to = *(const struct word *)from;
+		return;
+	}
 	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(count) : : "memory");
 }
 
@@ -59,8 +74,10 @@ static uint32_t read_window(struct gather *g, uint64_t from, void *to, uint32_t 
 	const uint8_t *bytes = NULL;
 	uint32_t got;
 
-	if (safe_read_stable(g->control, from, to, most))
+	if (most && read_cache_direct(g, from) >= most) {
+		copy(to, (const uint8_t *)from, most);
 		return most;
+	}
 	got = look(g, from, least, &bytes);
 	got = got < most ? got : most;
 	if (got)
@@ -77,6 +94,13 @@ uint64_t read_cache_read_all(struct gather *g, uint64_t from, void *to, uint32_t
 {
 	return length <= WINDOW_SIZE - LINE ? read_window(g, from, to, length, length)
 					    : safe_read(g->control, from, to, length);
+}
+
+void read_cache_clear(struct gather *g)
+{
+	g->next_window = 0;
+	for (uint32_t i = 0; i < WINDOWS; i++)
+		g->windows[i].size = 0;
 }
 
 /* Number of pieces of a window in the list for the kernel: two if the window crosses a page's
@@ -98,7 +122,7 @@ void read_cache_prefetch(struct gather *g, const uint64_t *addresses, uint32_t c
 	uint64_t got;
 
 	for (uint32_t i = 0; i < count && windows < WINDOWS; i++) {
-		if (!addresses[i] || safe_is_stable(g->control, addresses[i]) ||
+		if (!addresses[i] || read_cache_direct(g, addresses[i]) ||
 		    find(g, addresses[i], 1))
 			continue;
 		taken[windows] = take(g, addresses[i]);
@@ -111,7 +135,7 @@ void read_cache_prefetch(struct gather *g, const uint64_t *addresses, uint32_t c
 	/* The kernel reads nothing after an unreadable piece; a later read asks for it again. */
 	got = safe_read_list(g->control, local, windows, remote, pieces);
 	for (uint32_t i = 0; i < windows; i++) {
-		taken[i]->size = got < WINDOW_SIZE ? (uint32_t)got : WINDOW_SIZE;
+		taken[i]->size = got < WINDOW_SIZE ? got : WINDOW_SIZE;
 		got -= taken[i]->size;
 	}
 }

@@ -327,7 +327,7 @@ static bool retslot_is_gone(const struct retslot_call *call, uint32_t index, uin
 {
 	uint64_t word = 0;
 
-	if (safe_is_stable(call->control, sp))
+	if (safe_stable(call->control, sp))
 		word = *(const volatile uint64_t *)sp;
 	else if (call->control->flags & DT_NO_READ || agent_is_quiet(call->control))
 		return false; /* nobody can tell */

@@ -3,8 +3,7 @@
  */
 #include "gather.h"
 
-/* Bytes of dt_control.stable from there on; 0: the memory may go away. */
-static uint64_t stable_bytes(const struct dt_control *control, uint64_t from)
+uint64_t safe_stable(const struct dt_control *control, uint64_t from)
 {
 	for (uint32_t i = 0; i < DT_STABLE_MAX && control->stable[i].end; i++) {
 		if (from >= control->stable[i].start && from < control->stable[i].end)
@@ -13,14 +12,9 @@ static uint64_t stable_bytes(const struct dt_control *control, uint64_t from)
 	return 0;
 }
 
-bool safe_is_stable(const struct dt_control *control, uint64_t from)
-{
-	return stable_bytes(control, from) != 0;
-}
-
 bool safe_read_stable(const struct dt_control *control, uint64_t from, void *to, uint64_t length)
 {
-	if (stable_bytes(control, from) < length || !length)
+	if (safe_stable(control, from) < length || !length)
 		return false;
 	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(length) : : "memory");
 	return true;
@@ -29,13 +23,13 @@ bool safe_read_stable(const struct dt_control *control, uint64_t from, void *to,
 uint64_t safe_read_list(const struct dt_control *control, const struct sys_iovec *local,
 			uint32_t locals, const struct sys_iovec *remote, uint32_t remotes)
 {
-	uint32_t pid = agent_state(control)->pid;
+	uint32_t pid;
 
-	if (control->flags & DT_NO_READ || agent_is_quiet(control))
+	if (control->flags & DT_NO_READ || !agent_begin_call(control, &pid))
 		return 0;
 	int64_t done = sys_call6(SYS_PROCESS_VM_READV, pid ? pid : sys_getpid(), (uint64_t)local,
 				 locals, (uint64_t)remote, remotes, 0);
-
+	agent_end_call(control, pid);
 	return done < 0 ? 0 : (uint64_t)done;
 }
 

@@ -21,6 +21,11 @@ _Static_assert(STATE_LOUD == offsetof(struct dt_state, loud), "slow.S");
 _Static_assert(POOL_FILTERED == offsetof(struct dt_pool, filtered), "slow.S");
 _Static_assert(STATE_STACKS_BUSY == offsetof(struct dt_state, stacks_busy), "slow.S");
 _Static_assert(STATE_STACKS == offsetof(struct dt_state, stacks), "slow.S");
+_Static_assert(STATE_SLOTS == offsetof(struct dt_state, slots), "gather.S");
+_Static_assert(STATE_OWN_STACKS == offsetof(struct dt_state, own_stacks), "gather.S");
+_Static_assert(STACK_ROOM == DT_STACK_ROOM, "gather.S");
+_Static_assert(SLOT_TID == offsetof(struct dt_slot, tid), "gather.S");
+_Static_assert(SLOT_TID_OFFSET == offsetof(struct dt_slot, tid_offset), "gather.S");
 _Static_assert(1u << STATE_STACK_SHIFT == DT_STACK_SIZE && DT_STACKS == 64, "slow.S");
 
 /* Does the call want a return stub? Then `size` is the address of its struct dt_return_site. */

@@ -68,6 +68,11 @@ static uint32_t character(const uint8_t *at, uint32_t left)
 
 #define CHARACTER_MOST 4u /* bytes of UTF-8 */
 
+/* Unaligned: the agent has no alignment check on (H2). */
+struct text_word {
+	uint64_t word;
+} __attribute__((packed, may_alias));
+
 /* Copies characters up to `end` or a NUL; gives the bytes used, and whether the text has ended. */
 static uint32_t put_characters(struct gather *g, const uint8_t *bytes, uint32_t count, bool counted,
 			       bool last, uint32_t limit, bool *ret_over)
@@ -100,15 +105,53 @@ static uint32_t put_characters(struct gather *g, const uint8_t *bytes, uint32_t 
 	return used;
 }
 
+#define ONES 0x0101010101010101ULL
+#define HIGHS 0x8080808080808080ULL
+
+static uint32_t first_byte(uint64_t highs)
+{
+	return highs ? (uint32_t)__builtin_ctzll(highs) / 8 : 8;
+}
+
+/*
+ * Copies ASCII characters, eight at a time, from memory that plain loads may read. Loads each byte
+ * once, since another thread may write it. Stops at the first byte that put_characters has to look
+ * at. Gives the number of bytes; *ret_over: a NUL follows them.
+ */
+static uint32_t put_ascii(struct gather *g, uint64_t address, uint64_t length, uint32_t limit,
+			  bool *ret_over)
+{
+	uint64_t direct = read_cache_direct(g, address);
+	uint64_t most = length < direct ? length : direct;
+	uint32_t done = 0, count = 8;
+
+	while (count == 8 && done + 8 <= most && g->at + 8 <= limit) {
+		uint64_t word = ((const struct text_word *)(address + done))->word;
+		/* the lowest bit is right; higher ones may be set by a borrow */
+		uint32_t nul = first_byte((word - ONES) & ~word & HIGHS);
+
+		count = first_byte(word & HIGHS);
+		*ret_over = nul < count;
+		count = nul < count ? nul : count;
+		if (count == 8)
+			((struct text_word *)(g->event + g->at))->word = word;
+		for (uint32_t i = 0; i < count && count < 8; i++)
+			g->event[g->at + i] = (uint8_t)(word >> 8 * i);
+		g->at += count;
+		done += count;
+	}
+	return done;
+}
+
 /* Copies piece by piece, up to its end, the limit, or unreadable memory. */
 static void put_string(struct gather *g, uint64_t address, uint64_t length, bool counted,
 		       uint32_t limit)
 {
 	uint8_t piece[PIECE];
 	bool over = false;
-	uint64_t done = 0;
+	uint64_t done = put_ascii(g, address, length, limit, &over);
 
-	while (done < length) {
+	while (done < length && !(over && !counted)) {
 		uint64_t left = length - done;
 		uint32_t want = left < PIECE ? (uint32_t)left : PIECE;
 		uint32_t got = read_cache_read(g, address + done, piece, want);
@@ -237,14 +280,11 @@ void text_store_wide(struct gather *g, uint64_t address, uint32_t size, uint32_t
 }
 
 /* The name is on the agent's own stack: read without a call, which a filter may forbid. */
-static void put_name(struct gather *g)
+static void put_name(struct gather *g, const char name[NAME_SIZE])
 {
 	uint32_t length = 0, limit = g->at + NAME_SIZE;
-	char name[NAME_SIZE];
 	bool over;
 
-	name[0] = 0;
-	sys_call3(SYS_PRCTL, SYS_PR_GET_NAME, (uint64_t)name, 0);
 	while (length < NAME_SIZE - 1 && name[length])
 		length++;
 	if (put_characters(g, (const uint8_t *)name, length, false, true, limit, &over) < length)
@@ -253,12 +293,18 @@ static void put_name(struct gather *g)
 
 void text_store_comm(struct gather *g)
 {
+	char name[NAME_SIZE] = { 0 };
+	uint32_t pid;
+
 	if (!g->event || g->over || NAME_SIZE + MARK_ROOM > g->program->size_max - g->at)
 		return;
-	if (g->control->flags & DT_NO_NAME || agent_is_quiet(g->control))
+	if (g->control->flags & DT_NO_NAME || !agent_begin_call(g->control, &pid)) {
 		put_text(g, "(unreadable)");
-	else
-		put_name(g);
+	} else {
+		sys_call3(SYS_PRCTL, SYS_PR_GET_NAME, (uint64_t)name, 0);
+		agent_end_call(g->control, pid);
+		put_name(g, name);
+	}
 	put_byte(g, 0);
 }
 

@@ -293,6 +293,7 @@ static void thread_init(const struct dt_control *control, struct dt_slot *slot,
 		(const struct dt_returns *)__atomic_load_n(&agent_state(control)->returns,
 							   __ATOMIC_ACQUIRE);
 
+	stack_room_forget(control, slot);
 	slot->flags = other ? other->flags : 0;
 	slot->returns = returns ? returns->tables[slot - agent_state(control)->slots] : 0;
 	slot->limit = 0;

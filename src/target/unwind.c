@@ -2,8 +2,9 @@
  * unwind.c - the callers of the probe, from the tables that the controller compiled
  * (src/shared/unwind.h).
  *
- * Copies the stack piece by piece, without faults, and walks in the copy: one system call serves
- * many frames. Walks code without a table by its frame pointer, if that looks like one.
+ * Reads the thread's own stack directly, where it is known. Copies other stacks piece by piece,
+ * without faults, and walks in the copy: one system call serves many frames. Walks code without a
+ * table by its frame pointer, if that looks like one.
  */
 #include "gather.h"
 
@@ -21,9 +22,14 @@ static uint64_t word_at(struct unwind *u, uint64_t address)
 		u->broken = true;
 		return 0;
 	}
+	if (address - u->own.start < u->own.end - u->own.start)
+		return *(const uint64_t *)address;
 	if (address - u->start >= u->size) {
 		u->start = address;
-		u->size = safe_read(u->control, address, u->window, sizeof(u->window)) & ~7ULL;
+		u->has_read = true;
+		u->size = safe_read(u->control, address, u->window,
+				    WINDOWS * sizeof(struct window)) &
+			  ~7ULL;
 	}
 	if (address - u->start >= u->size) {
 		u->broken = true;
@@ -162,7 +168,7 @@ static void step_frame_pointer(struct unwind *u)
 	u->exact = false;
 }
 
-uint32_t unwind_walk(const struct gather *g, uint64_t *frames, uint32_t most)
+uint32_t unwind_walk(struct gather *g, uint64_t *frames, uint32_t most)
 {
 	const struct dt_unwind *table = (const struct dt_unwind *)g->control->unwind;
 	const struct dt_return_slot *stub = gather_stub(g);
@@ -170,12 +176,16 @@ uint32_t unwind_walk(const struct gather *g, uint64_t *frames, uint32_t most)
 	uint32_t count = 0;
 
 	u->control = g->control;
+	u->own = g->own;
+	u->own.end &= ~7ULL;
+	u->window = (uint64_t *)g->windows;
 	u->pc = stub ? stub->ra : g->program->rip;
 	u->sp = g->regs->general[4] + (stub ? 8 : 0); /* the function has returned */
 	u->bp = g->regs->general[5];
 	u->exact = !stub;
 	u->broken = false;
 	u->start = u->size = 0;
+	u->has_read = false;
 	step_stubs(u);
 	while (count < most) {
 		const struct dt_unwind_row *row;
@@ -200,5 +210,7 @@ uint32_t unwind_walk(const struct gather *g, uint64_t *frames, uint32_t most)
 		if (!u->pc)
 			break;
 	}
+	if (u->has_read)
+		read_cache_clear(g);
 	return count;
 }

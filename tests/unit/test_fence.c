@@ -514,6 +514,8 @@ static void test_names_call_and_action(void **state)
 	expect_closed(SYS_gettid, SECCOMP_RET_KILL_THREAD, FENCE_RECORD, "kills for gettid");
 	expect_closed(SYS_process_vm_readv, SECCOMP_RET_ERRNO | EPERM, FENCE_READ,
 		      "answers EPERM for process_vm_readv");
+	expect_closed(SYS_sigaltstack, SECCOMP_RET_ERRNO | EPERM, FENCE_STACK,
+		      "answers EPERM for sigaltstack");
 	expect_closed(SYS_tkill, SECCOMP_RET_TRAP, FENCE_LIVE, "sends SIGSYS for tkill");
 	expect_closed(SYS_prctl, SECCOMP_RET_USER_NOTIF, FENCE_NAME | FENCE_CONTROL,
 		      "asks another process for prctl");

@@ -19,6 +19,7 @@ static const struct {
 	{ FENCE_READ, "most values behind pointers can't be read, and backtraces end early" },
 	{ FENCE_NAME, "names of threads can't be read" },
 	{ FENCE_LIVE, "room of threads that ended is used again later" },
+	{ FENCE_STACK, "strings and backtraces cost two system calls more" },
 	{ FENCE_WORK, "a thread that loads a library waits for dyntrace for 2 s at most" },
 	{ FENCE_SHARE, "it can't share its trace with other processes" },
 };

@@ -54,6 +54,7 @@ static const struct {
 	{ FENCE_READ, "process_vm_writev", SYS_process_vm_writev, ANY_ALL & ~32, { 0 } },
 	{ FENCE_LIVE, "tkill", SYS_tkill, ANY0 | ANY3 | ANY_LAST, { 0 } },
 	{ FENCE_WORK, "clock_gettime", SYS_clock_gettime, ANY_ALL, { 0 } },
+	{ FENCE_STACK, "sigaltstack", SYS_sigaltstack, ANY1 | ANY2 | ANY3 | ANY_LAST, { 0 } },
 	{ FENCE_NAME, "prctl", SYS_prctl, ANY1 | ANY3 | ANY_LAST, { PR_GET_NAME } },
 	/* trap.c, front.c, handler.c; guarded calls are the target's own, made from elsewhere */
 	{ FENCE_SIGNAL, "rt_sigaction", SYS_rt_sigaction, ANY0 | ANY1 | ANY2, { 0, 0, 0, MASK_SIZE } },

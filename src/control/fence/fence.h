@@ -22,6 +22,7 @@ enum fence_part {
 	FENCE_HOME = 64, /* a borrowed thread goes home by itself if the controller is killed */
 	FENCE_SHARE = 128, /* the controller: pass descriptors */
 	FENCE_WORK = 256, /* the agent: whether dyntrace is at work */
+	FENCE_STACK = 512, /* the agent: is a stack the thread's own? */
 };
 
 #define FENCE_CALLS_MAX 64

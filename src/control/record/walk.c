@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <immintrin.h>
 
+#include "shared/program.h"
+
 #define CLOCK_MASK ((1ULL << 40) - 1)
 /* Only an enemy fills more holes than that in one chunk while we look. */
 #define WALK_FILLS_MAX 64
@@ -31,7 +33,7 @@ static enum walk_stop walk_judge(const struct walk *walk, uint64_t header)
 	if (!header)
 		return WALK_EMPTY;
 	if ((header & DT_EVENT_PENDING) && walk_is_variable(walk, header & DT_EVENT_ID_MASK))
-		return WALK_PENDING; /* no event follows it: program.h */
+		return WALK_PENDING; /* walk_pending tells how long it is */
 	return (header & DT_EVENT_PENDING) && words && words <= walk->words ? WALK_PENDING :
 									      WALK_BROKEN;
 }
@@ -167,10 +169,12 @@ static uint64_t walk_stamp(struct walk *walk, uint64_t header, uint64_t id)
 /* Copies an event of variable size, without its size word. False: it doesn't match its type. */
 static bool walk_variable(struct walk *walk, uint64_t header, uint64_t id)
 {
-	uint64_t size = walk->words >= 2 ? walk_load(walk->from + 1) : 0;
+	uint64_t word = walk->words >= 2 ? walk_load(walk->from + 1) : 0;
+	size_t size = dt_event_size(word), span = dt_event_span(word);
 	size_t words = (size + 7) / 8;
 
-	if (size < 16 || size > DT_EVENT_SIZE_MAX || words > walk->words)
+	if (size < 16 || size > DT_EVENT_SIZE_MAX || span % 8 || span / 8 < words ||
+	    span > DT_EVENT_SIZE_MAX || span / 8 > walk->words)
 		return false;
 	for (size_t i = 2; i < words; i++)
 		walk->to[i - 1] = __atomic_load_n(walk->from + i, __ATOMIC_RELAXED);
@@ -178,9 +182,9 @@ static bool walk_variable(struct walk *walk, uint64_t header, uint64_t id)
 		return false;
 	walk->to[0] = walk_stamp(walk, header, id);
 	walk->last_padding = (uint32_t)(words * 8 - size);
-	walk->from += words;
+	walk->from += span / 8;
 	walk->to += words - 1;
-	walk->words -= words;
+	walk->words -= span / 8;
 	return true;
 }
 
@@ -236,30 +240,46 @@ void walk_uncount(struct walk *walk, const uint64_t *events, uint64_t count)
 	}
 }
 
-/* Number of words that are 0 from here on. 0: a thread filled one of them while we looked at later
- * words, so an apparent header after it may be part of that event. */
-static size_t walk_hole(const struct walk *walk)
+/* Number of words up to `end` or, after `first`, to one that isn't 0. 0: a thread filled one of them
+ * while we looked at later words, so an apparent header after it may be part of that event. */
+static size_t walk_hole(const struct walk *walk, size_t first, size_t end)
 {
-	size_t words = 0;
+	size_t words = first;
 
-	while (words < walk->words && !walk_load(walk->from + words))
+	while (words < end && !walk_load(walk->from + words))
 		words++;
-	for (size_t i = 0; i < words; i++) {
+	for (size_t i = first; i < words; i++) {
 		if (walk_load(walk->from + i))
 			return 0;
 	}
 	return words;
 }
 
+/* Number of words of a pending event. 0: look again. */
+static size_t walk_pending(const struct walk *walk)
+{
+	uint64_t id = walk->stopped_by & DT_EVENT_ID_MASK;
+
+	if (!walk_is_variable(walk, id))
+		return walk_size(walk, id);
+	uint64_t word = walk->words >= 2 ? walk_load(walk->from + 1) : 0;
+	size_t size = dt_event_size(word), span = dt_event_span(word);
+	if (!span) /* without a room it has no fields yet */
+		return walk_hole(walk, 1, walk->words);
+	if (span % 8 || span / 8 > walk->words || size > span)
+		return walk->words;
+	/* the rest of its room may have been given back, and used again (B10) */
+	return size ? walk_hole(walk, (size + 7) / 8, span / 8) : span / 8;
+}
+
 bool walk_skip(struct walk *walk)
 {
 	size_t words = walk->words;
 
-	if (walk->stop == WALK_PENDING &&
-	    !walk_is_variable(walk, walk->stopped_by & DT_EVENT_ID_MASK))
-		words = walk_size(walk, walk->stopped_by & DT_EVENT_ID_MASK);
+	if (walk->stop == WALK_PENDING)
+		words = walk_pending(walk);
 	else if (walk->stop == WALK_EMPTY)
-		words = walk_hole(walk);
+		words = walk_hole(walk, 0, walk->words);
 	if (!words && walk->fills++ < WALK_FILLS_MAX)
 		return false;
 	if (!words || words > walk->words)

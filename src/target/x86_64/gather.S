@@ -1,6 +1,10 @@
 /*
  * gather.S - dt_gather: from a trampoline to gather_event and back. The contract is in
- * src/shared/program.h; why signals are blocked before a stack is claimed, in slow.S.
+ * src/shared/program.h.
+ *
+ * A thread that is known to have room on its own stack (stack_room.c) runs gather_event there, with
+ * signals as they are: two system calls less. Every other thread runs it on a stack of the agent's;
+ * slow.S says why signals are blocked before a stack is claimed.
  *
  *	  +56	return address into the trampoline
  *	  +48	flags
@@ -15,6 +19,33 @@
 #define DEADLINE 8
 #define PROGRAM_ID 0
 #define PROGRAM_SIZE 4
+#define FLAG_DF 0x400
+#define HASH_MULTIPLIER 0x61c88647
+#define HASH_SHIFT 26
+#define HASH_MASK 0x7ffc0
+
+/* r9 = the thread's slot, if that is at its hash and the thread has room on its own stack; else
+ * jumps to \no. Uses no stack. Changes rax, rcx, rdx, r8 and r9. */
+	.macro	find_room no
+	rdfsbase %rax
+	imulq	$HASH_MULTIPLIER, %rax, %rcx
+	shrq	$HASH_SHIFT, %rcx
+	andl	$HASH_MASK, %ecx
+	movq	CONTROL_STATE(%rbx), %r8
+	leaq	STATE_SLOTS(%r8, %rcx), %r9
+	notq	%rax
+	cmpq	%rax, (%r9)
+	jne	\no
+	movq	SLOT_TID_OFFSET(%r9), %rax
+	movl	%fs:(%rax), %eax
+	cmpl	SLOT_TID(%r9), %eax
+	jne	\no
+	shrl	$2, %ecx			/* sizeof(struct dt_own_stack) per slot */
+	leaq	-STACK_ROOM(%rsp), %rdx
+	subq	STATE_OWN_STACKS(%r8, %rcx), %rdx
+	cmpq	8 + STATE_OWN_STACKS(%r8, %rcx), %rdx
+	jae	\no
+	.endm
 
 	.text
 	.globl dt_gather
@@ -39,6 +70,19 @@ dt_gather:
 	jz	.Laligned
 	clear_alignment_check
 .Laligned:
+	/* No system call on this way, or one that counts itself (Q6). */
+	unless_filtered	%r8, .Lblock
+	find_room .Lblock
+	movq	%rbx, %rdi
+	movq	%r13, %rsi
+	movq	%r12, %rdx
+	movq	%r9, %rcx
+	call	gather_event
+	cmpq	$SLOW_AGAIN, %rax
+	je	.Lblock
+	movq	%rax, RESULT(%r14)
+	jmp	.Ldone
+.Lblock:
 	count_loud incl, %r8
 	unless_filtered	%r8, .Lquiet
 	block_signals .Llose
@@ -49,9 +93,12 @@ dt_gather:
 	movq	%rbx, %rdi
 	movq	%r13, %rsi
 	movq	%r12, %rdx
+	xorl	%ecx, %ecx
 	call	gather_event
-	popq	%rsi
 	movq	%rax, RESULT(%r14)
+	movq	%rbx, %rdi
+	call	stack_room_look
+	popq	%rsi
 	movq	%r14, %rsp
 	give_back_stack
 .Lunblock:
@@ -69,6 +116,13 @@ dt_gather:
 	.cfi_adjust_cfa_offset -8
 	.cfi_restore \reg
 	.endr
+	testl	$(FLAG_DF | FLAG_AC), (%rsp)
+	jnz	.Lrestore_flags
+	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	ret
+.Lrestore_flags:
+	.cfi_adjust_cfa_offset 8
 	popfq
 	.cfi_adjust_cfa_offset -8
 	ret
@@ -111,5 +165,26 @@ dt_gather:
 	jmp	.Ldone
 	.cfi_endproc
 	.size dt_gather, . - dt_gather
+
+/* gather_ask(control, id, size): dt_slow as a function. */
+	.globl gather_ask
+	.hidden gather_ask
+	.type gather_ask, @function
+	.balign 16
+gather_ask:
+	.cfi_startproc
+	pushq	%rbx
+	.cfi_adjust_cfa_offset 8
+	.cfi_offset %rbx, -16
+	movq	%rdi, %rbx
+	movl	%esi, %eax
+	call	dt_slow
+	movq	%rcx, %rax
+	popq	%rbx
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore %rbx
+	ret
+	.cfi_endproc
+	.size gather_ask, . - gather_ask
 
 	.section .note.GNU-stack, "", @progbits

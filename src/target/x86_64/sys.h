@@ -19,6 +19,7 @@
 #define SYS_RECVFROM 45
 #define SYS_GETSOCKOPT 55
 #define SYS_GETEUID 107
+#define SYS_SIGALTSTACK 131
 #define SYS_PRCTL 157
 #define SYS_GETTID 186
 #define SYS_TKILL 200
@@ -37,6 +38,16 @@
 #define SYS_FUTEX_WAIT 0
 #define SYS_FUTEX_WAKE 1
 #define SYS_PR_GET_NAME 16
+
+#define SYS_SS_ONSTACK 1u
+#define SYS_SS_DISABLE 2u
+
+/* The kernel's stack_t. */
+struct sys_altstack {
+	uint64_t start;
+	uint32_t flags, pad;
+	uint64_t size;
+};
 
 struct sys_iovec {
 	uint64_t base;
@@ -159,6 +170,25 @@ static inline uint64_t sys_clock(void)
 
 	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
 	return (uint64_t)high << 32 | low;
+}
+
+/* Exchanges a word that only this thread writes, its signal handlers included: one instruction, so
+ * it needs no lock. False: the word has another value. */
+static inline int sys_exchange(uint64_t *word, uint64_t was, uint64_t now)
+{
+	uint8_t done;
+
+	__asm__ volatile("cmpxchgq %3, %1\n\tsete %0"
+			 : "=q"(done), "+m"(*word), "+a"(was)
+			 : "r"(now)
+			 : "memory", "cc");
+	return done;
+}
+
+/* Adds 1 likewise. */
+static inline void sys_increment(uint32_t *word)
+{
+	__asm__ volatile("incl %0" : "+m"(*word) : : "memory", "cc");
 }
 
 static inline void sys_pause(void)

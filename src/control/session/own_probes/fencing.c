@@ -18,7 +18,9 @@
 
 #define AGAIN_NS 50000000u
 #define TRIES_MAX 20u
-#define QUIET (FENCE_WORK | FENCE_READ | FENCE_LIVE | FENCE_NAME | FENCE_SIGNAL | FENCE_RECORD)
+#define QUIET                                                                                      \
+	(FENCE_WORK | FENCE_READ | FENCE_LIVE | FENCE_NAME | FENCE_STACK | FENCE_SIGNAL |          \
+	 FENCE_RECORD)
 
 bool fencing_may_be_ours(const struct session *session)
 {
@@ -209,6 +211,7 @@ uint32_t fencing_flags(const struct session *session, unsigned closed)
 {
 	return (closed & FENCE_READ ? DT_NO_READ : 0) | (closed & FENCE_LIVE ? DT_NO_LIVE : 0) |
 	       (closed & FENCE_NAME ? DT_NO_NAME : 0) |
+	       (closed & FENCE_STACK ? DT_NO_ALTSTACK : 0) |
 	       (closed & FENCE_RECORD ? DT_NO_SYSCALLS : 0) |
 	       (has_glibc(session) ? DT_GLIBC : 0);
 }
