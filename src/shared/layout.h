@@ -635,7 +635,8 @@ static inline uint32_t dt_hash(uint64_t fs_base)
 }
 
 /* The stack of a thread, as far as the agent has looked at it (target/stack_room.c). A thread with
- * rsp - DT_STACK_ROOM - start < size is on its own stack, and has that much room. All 0: unknown. */
+ * rsp - DT_STACK_ROOM - start < size is on its own stack, and has that much room. All 0: not looked
+ * at yet. */
 #define DT_STACK_ROOM 16384u
 struct dt_own_stack {
 	uint64_t start;

@@ -176,10 +176,9 @@ static inline bool agent_is_quiet(const struct dt_control *control)
 	       (!state->pid && agent_pool(control)->filtered);
 }
 
-/*
- * (Q6) Around a system call that is made with signals as they are; false: the agent may make none. A
- * handler may fork meanwhile: the child's count is wiped, and so is its pid.
- */
+/* Counts this thread (Q6) around a system call that is made with signals as they are; false: the
+ * agent may make none. A handler may fork meanwhile: the child's count is wiped, and so is its
+ * pid. */
 static inline bool agent_begin_call(const struct dt_control *control, uint32_t *ret_pid)
 {
 	struct dt_state *state = agent_state(control);

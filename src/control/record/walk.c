@@ -240,8 +240,8 @@ void walk_uncount(struct walk *walk, const uint64_t *events, uint64_t count)
 	}
 }
 
-/* Number of words up to `end` or, after `first`, to one that isn't 0. 0: a thread filled one of them
- * while we looked at later words, so an apparent header after it may be part of that event. */
+/* Number of words up to `end` or, after `first`, to one that isn't 0. 0: a thread filled one of
+ * them while we looked at later words, so an apparent header after it may be part of that event. */
 static size_t walk_hole(const struct walk *walk, size_t first, size_t end)
 {
 	size_t words = first;
