@@ -22,6 +22,24 @@ class Pair(Dyntrace):
         return None if recorded == 2 * hits else f"{recorded} events of {hits} calls"
 
 
+class Slow(Pair):
+    """Calls of which none is slow enough: nothing may be recorded."""
+    name = "dyntrace-slow"
+    title = "dyntrace: entry + exit, call dropped by --min-duration"
+    calls = 250_000
+    what = ("-e", "--function", "foo6", "--min-duration", "10s")
+
+    def verify(self, hits):
+        recorded, lost = read_summary(self.summary)
+        return f"{recorded} events, {lost} lost, of calls that are to be dropped" if recorded or lost else None
+
+
+class Result(Slow):
+    name = "dyntrace-result"
+    title = "dyntrace: entry + exit, call dropped by its result"
+    what = ("-e", "--function", "foo6", "--filter", "$ret == 0x123456789")
+
+
 class Uretprobe(Tracefs):
     name = "uretprobe"
     title = "uprobe + uretprobe: events in tracefs"
@@ -47,4 +65,4 @@ class Uretprobe(Tracefs):
         return super().verify(2 * hits)
 
 
-CASES = [Pair, Uretprobe]
+CASES = [Pair, Slow, Result, Uretprobe]

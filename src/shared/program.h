@@ -123,6 +123,18 @@ enum dt_op_code {
 /* End of a string: at a NUL; after a number of bytes; whichever comes first. */
 enum dt_string { DT_STRING_NUL, DT_STRING_COUNTED, DT_STRING_BOUNDED };
 
+/* The program's part in a pair: a call whose exit decides whether it is recorded (R10). */
+enum dt_pair {
+	DT_PAIR_NONE,
+	/* its image stays beside the return stub; the image's second word becomes its size in
+	 * bytes, up to the last field; 0: it wasn't made */
+	DT_PAIR_ENTRY,
+	/* writes the event of the pool, with the fields that the entry's program, or its
+	 * trampoline, has stored */
+	DT_PAIR_GATHERED,
+	DT_PAIR_PLAIN,
+};
+
 struct dt_op {
 	uint8_t code;
 	uint8_t a;
@@ -137,6 +149,8 @@ struct dt_program {
 	uint32_t op_count;
 	uint32_t text_size; /* of all texts, each with its NUL; first field names, by number */
 	uint64_t rip; /* of the probe; 0: at an exit */
+	uint32_t pair; /* enum dt_pair */
+	uint32_t pair_size; /* DT_PAIR_PLAIN: bytes of the entry's fields, a multiple of 8 */
 	struct dt_op ops[];
 };
 
@@ -169,6 +183,17 @@ _Static_assert(sizeof(struct dt_regs) == 448, "dt_regs");
 /*
  * An event outside of the pool (dt_regs.image) has its fields from byte 16 on, and no header. The
  * two words before them are the results of DT_OP_KEY and DT_OP_VALUE.
+ */
+
+/*
+ * A pair is one event of the pool, under the exit's id and with the exit's clock (B3 holds):
+ *
+ *	header, and the size if it varies
+ *	clock of the entry, in the place of the entry event's header
+ *	fields of the entry, up to a multiple of 8 bytes
+ *	fields of the exit, each at its place behind a header that would stand in the word before
+ *
+ * The reader makes two events of it (control/record/pairs.c).
  */
 
 /*

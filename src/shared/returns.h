@@ -48,6 +48,10 @@
  *      the frame is gone. A new call with the same place and tracepoint shows that, too. At a jump
  *      out of the function the call is given up, and counted as missed: its result isn't known
  *      there.
+ * (R10) A tracepoint whose exit decides whether the call is recorded at all writes no event at the
+ *      entry. The entry stores its fields beside the stub (dt_return_times.values), as an image
+ *      (program.h) whose first word is its size in bytes, for ever. The exit writes both as one
+ *      event of the pool, a pair: see program.h. A stub without room for the values isn't taken.
  */
 #ifndef DYNTRACE_RETURNS_H
 #define DYNTRACE_RETURNS_H
@@ -112,7 +116,8 @@ struct dt_return_times {
 	uint64_t own; /* the word `within` if memory for another ran out */
 	uint64_t key; /* by key: the index (keys.h); `within` is an array then, 0: no memory */
 	uint64_t value; /* at the exit: the value to sum up */
-	uint64_t pad;
+	/* bound, with dt_return_site.values: address of the entry's values (R10) */
+	uint64_t values;
 };
 
 /* A word `within`. */
@@ -211,6 +216,8 @@ struct dt_return_site {
 	uint64_t exit;
 	uint32_t id;
 	uint32_t flags; /* DT_TIMED, DT_SITE_*; DT_SITE_LATE changes while it is in use */
+	uint32_t values; /* bytes that a stub needs for the entry's values (R10); 0: none */
+	uint32_t pad;
 };
 
 #endif

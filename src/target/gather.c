@@ -114,17 +114,59 @@ static void begin_in_place(struct gather *g)
 		g->over = true;
 }
 
+/* The entry's values of the call that ends (R10). */
+static const uint64_t *pair_values(const struct gather *g)
+{
+	const uint8_t *stub = (const uint8_t *)gather_stub(g);
+
+	return *(const uint64_t *const *)(stub + DT_TIMES_AT(values));
+}
+
+/* Finds the bytes of the entry's fields. False: they weren't gathered, which was counted then. */
+static bool pair_measure(const struct gather *g, uint32_t *ret_size)
+{
+	uint64_t end = pair_values(g)[1];
+
+	*ret_size = g->program->pair_size;
+	if (g->program->pair == DT_PAIR_PLAIN)
+		return true;
+	if (end < HEAD || end > g->program->size_max)
+		return false;
+	*ret_size = (uint32_t)DT_ROUND_UP(end - HEAD, 8);
+	return *ret_size + HEAD + 8 <= g->program->size_max;
+}
+
+/* Begins a pair with the entry. */
+static void pair_begin(struct gather *g, uint32_t size)
+{
+	const uint64_t *values = pair_values(g);
+	uint64_t *to = (uint64_t *)(g->event + g->at);
+
+	*to = gather_stub(g)->start;
+	for (uint32_t i = 0; i < size / 8; i++)
+		to[1 + i] = values[HEAD / 8 + i];
+	g->at += 8 + size;
+}
+
 static void gather_begin(struct gather *g)
 {
+	bool is_pair = g->program->pair >= DT_PAIR_GATHERED;
+	uint32_t size = 0;
+
 	if (g->event || g->over)
 		return;
 	g->at = HEAD;
+	g->over = is_pair && !pair_measure(g, &size);
+	if (g->over)
+		return;
 	if (g->regs->image)
 		g->event = (uint8_t *)g->regs->image;
 	else if (g->draft)
 		begin_draft(g);
 	else
 		begin_in_place(g);
+	if (is_pair && !g->over)
+		pair_begin(g, size);
 }
 
 /* (Q5) Takes room as a trampoline does, and fills it in. */
@@ -170,6 +212,8 @@ static void gather_finish(struct gather *g)
 	uint32_t size = (uint32_t)DT_ROUND_UP(g->at, 8), rest = g->program->size_max - size;
 	uint64_t room = (uint64_t)g->program->size_max << DT_SPAN_SHIFT;
 
+	if (!g->slot && g->event && g->program->pair == DT_PAIR_ENTRY)
+		((uint64_t *)g->event)[1] = g->at;
 	if (!g->slot || is_forked(g))
 		return;
 	uint64_t *word = (uint64_t *)g->event + 1;

@@ -2,7 +2,7 @@
  * retslot.c - return stubs: find a free stub for a call, bind new stubs, release stubs whose frames
  * are gone.
  *
- * The invariants R1 to R9 are in src/shared/returns.h. Trampolines take the stub that their hint
+ * The invariants R1 to R10 are in src/shared/returns.h. Trampolines take the stub that their hint
  * names. They come here if the hint led nowhere: at the first call from a place, at one deeper
  * recursion, if two keys share a hint, at a thread's first call at all.
  *
@@ -205,8 +205,26 @@ static void retslot_move_withins(struct dt_returns *returns, struct dt_return_ta
 	to->spares = from->spares;
 }
 
-/* Binds the stub's words: at any moment both addresses are valid. */
-static void retslot_bind_times(const struct retslot_call *call, const struct dt_slot *slot,
+/* (R10) Gives the stub room for the values of an entry. False: the heap is full. */
+static bool retslot_hold_values(struct dt_returns *returns, const struct dt_return_slot *stub,
+				uint32_t size)
+{
+	struct dt_return_times *times = &returns->times[stub - returns->slots];
+	uint64_t *values = (uint64_t *)times->values;
+
+	if (!size || (values && values[0] >= size))
+		return true;
+	values = retslot_allocate(returns, (uint32_t)DT_ROUND_UP(size, DT_RETURN_TABLE_ALIGN));
+	if (!values)
+		return false;
+	values[0] = size;
+	times->values = (uint64_t)values;
+	return true;
+}
+
+/* Binds the stub's words: at any moment both addresses are valid. False: there is no memory for
+ * the entry's values. */
+static bool retslot_bind_times(const struct retslot_call *call, const struct dt_slot *slot,
 			       struct dt_return_table *table, struct dt_return_slot *stub)
 {
 	struct dt_returns *returns = call->returns;
@@ -227,6 +245,7 @@ static void retslot_bind_times(const struct retslot_call *call, const struct dt_
 	}
 	times->covered =
 		(uint64_t)&returns->covered[slot - agent_state(call->control)->slots];
+	return retslot_hold_values(returns, stub, call->site->values);
 }
 
 /* ---- growing --------------------------------------------------------------------------------- */
@@ -385,11 +404,10 @@ static struct dt_return_slot *retslot_revive(const struct retslot_call *call,
 	     index = call->returns->slots[index].next) {
 		struct dt_return_slot *stub = &call->returns->slots[index];
 
-		if (stub->body)
+		if (stub->body || !retslot_bind_times(call, slot, table, stub))
 			continue;
 		stub->exit = call->site->exit;
 		stub->body = call->site->body;
-		retslot_bind_times(call, slot, table, stub);
 		stub->sp = call->place | DT_RETURN_BUSY; /* its use is 0: taken already */
 		*retslot_hint(call->returns, stub) = stub->next;
 		return stub;
@@ -421,7 +439,7 @@ static struct dt_return_slot *retslot_bind(const struct retslot_call *call,
 	uint32_t id = call->site->id, index = retslot_fresh(call->control);
 	struct dt_return_slot *stub = &slots[index];
 
-	if (!index)
+	if (!index || !retslot_bind_times(call, slot, table, stub))
 		return 0;
 	stub->ra = call->ra;
 	stub->body = call->site->body;
@@ -435,7 +453,6 @@ static struct dt_return_slot *retslot_bind(const struct retslot_call *call,
 				    &table->hints[dt_return_index(call->ra, id, table->bits)]);
 	stub->sp = call->place | DT_RETURN_BUSY;
 	*retslot_hint(call->returns, stub) = 0;
-	retslot_bind_times(call, slot, table, stub);
 	if (*head) {
 		__atomic_store_n(&slots[slots[*head].tail].next, index, __ATOMIC_RELEASE); /* R5 */
 		slots[*head].tail = index;
@@ -517,6 +534,25 @@ static bool retslot_find_times(const struct retslot_call *call, const struct dt_
 	return true;
 }
 
+/* Gives a late stub room for the entry's values, or gives the stub up. */
+static struct dt_return_slot *retslot_late_values(const struct retslot_call *call,
+						  struct dt_return_slot *stub)
+{
+	if (retslot_hold_values(call->returns, stub, call->site->values)) {
+		uint64_t *values =
+			(uint64_t *)call->returns->times[stub - call->returns->slots].values;
+
+		/* another tracepoint's, which may have had the stub before */
+		for (uint32_t i = 1; i < call->site->values / 8; i++)
+			values[i] = 0;
+		return stub;
+	}
+	stub->sp = 0;
+	__atomic_store_n(&stub->use, -1, __ATOMIC_RELEASE);
+	retslot_miss(call->control, (uint64_t)call->site);
+	return 0;
+}
+
 /* A call that keeps its return address (R6): a late stub, or none. */
 static uint64_t retslot_keep(const struct retslot_call *call, const struct dt_slot *slot,
 			     struct dt_return_table *table)
@@ -530,7 +566,7 @@ static uint64_t retslot_keep(const struct retslot_call *call, const struct dt_sl
 	if (!stub)
 		return SLOW_NEEDED;
 	retslot_find_times(call, slot, table, &call->returns->times[stub - call->returns->slots]);
-	return (uint64_t)stub;
+	return (uint64_t)retslot_late_values(call, stub);
 }
 
 /* The same with all signals blocked. */
@@ -547,11 +583,12 @@ static struct dt_return_slot *retslot_keep_slowly(const struct retslot_call *cal
 	if (!retslot_find_times(call, slot, table, 0))
 		table->keys++; /* the table grows by its words, too */
 	stub = late_make(call->control, call->place, call->site, slot);
-	if (stub)
-		retslot_bind_times(call, slot, table, stub);
-	else
+	if (!stub) {
 		retslot_miss(call->control, (uint64_t)call->site);
-	return stub;
+		return 0;
+	}
+	retslot_bind_times(call, slot, table, stub);
+	return retslot_late_values(call, stub);
 }
 
 uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t site)

@@ -111,7 +111,7 @@ def test_a_thread_that_gives_up_the_clock(dyntrace, processes, clockless, way, w
     ("strict", ["--tracer", "count", "-e"], ["12000 14000 2000 foo", "0 1 1 lose"]),
     ("prctl", ["--tracer", "count", "--rate", "1000000000/s"], ["14000 foo", "1 lose"]),
     ("prctl", ["--rate", "1000000000/s"], ["12000 2000 foo", "1 0 lose"]),
-    ("prctl", ["-e", "--filter", "duration >= 0"], ["12000 12000 2000 0 foo", "0 1 0 1 lose"]),
+    ("prctl", ["-e", "--filter", "duration >= 0"], ["12000 12000 0 2000 foo", "0 0 0 1 lose"]),
     ("prctl", ["-e", "-t", "backtrace"], ["12000 12000 2000 0 foo", "0 1 0 0 lose"]),
 ], ids=["count", "strict-count", "count-rate", "rate", "duration", "gathered"])
 def test_measures_of_a_thread_without_the_clock(build, processes, scratch, clockless, way, words, rows):

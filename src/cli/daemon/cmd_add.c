@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "options/lttng_options.h"
+#include "options/min_duration.h"
 #include "options/question_options.h"
 #include "shared/program.h"
 
@@ -13,6 +14,7 @@ static struct {
 	bool exit, function, wait, disabled, all;
 	const char *name;
 	const char *filter;
+	const char *min_duration;
 	struct option_values contexts;
 	uint64_t every, first, string_max;
 	const char *rate;
@@ -34,6 +36,9 @@ static const struct option_spec options[] = {
 	  .list = &args.contexts },
 	{ 0, "filter", "EXPR", "record only when this is true: 'size > 4096 && path != NULL'",
 	  .string = &args.filter },
+	{ 0, "min-duration", "TIME",
+	  "with -e record only calls that take so long or longer (10us, 1ms, 2s), entry and exit",
+	  .string = &args.min_duration },
 	{ 0, "every", "N", "record the first hit and then every Nth", .size = &args.every },
 	{ 0, "first", "N", "record the first N hits", .size = &args.first },
 	{ 0, "rate", "N/s", "record at most N hits per second", .string = &args.rate },
@@ -157,9 +162,8 @@ static struct error *check_question(const char *tracer)
 
 static struct error *run(const struct words *words, int *ret_status)
 {
-	_cleanup_free_ char *target = NULL;
+	_cleanup_free_ char *target = NULL, *filter = NULL;
 	struct add_request request = { .name = args.name,
-				       .filter = args.filter,
 				       .contexts = &args.contexts,
 				       .every = args.every,
 				       .first = args.first,
@@ -177,8 +181,11 @@ static struct error *run(const struct words *words, int *ret_status)
 		error = error_wrap(error, "--rate");
 	else
 		error = daemon_call_split(words->items[0], "LOC", &target, &request.location);
+	if (!error)
+		error = min_duration_filter(args.min_duration, args.exit, args.filter, &filter);
 	if (error)
 		return error;
+	request.filter = filter;
 	request.target = target;
 	request.shape = args.exit ? WIRE_FUNCTION : args.function ? WIRE_ENTRY : WIRE_BARE;
 	if (words->count > 1) {

@@ -10,12 +10,13 @@
 #include "control/event/tracer.h"
 #include "lttng_session.h"
 #include "options/lttng_options.h"
+#include "options/min_duration.h"
 
 static struct {
 	bool user_space, exit;
 	const char *pid;
 	struct option_values what;
-	const char *filter, *tracer;
+	const char *filter, *min_duration, *tracer;
 	struct option_values contexts;
 	struct lttng_args lttng;
 	const char *only_level;
@@ -32,6 +33,9 @@ static const struct option_spec enable_options[] = {
 	  .tag = WIRE_ENTRY },
 	{ 'e', "exit", NULL, "with --function: also the function's exit", .flag = &args.exit },
 	{ 0, "filter", "EXPR", "record only if this is true", .string = &args.filter },
+	{ 0, "min-duration", "TIME",
+	  "with -e record only calls that take so long or longer (10us, 1ms, 2s), entry and exit",
+	  .string = &args.min_duration },
 	{ 't', "type", "TYPE", "also record this context (repeatable), as in add-context",
 	  .list = &args.contexts },
 	{ 0, "tracer", "T",
@@ -62,9 +66,10 @@ static struct error *check_name(const struct words *words)
 
 static bool is_switch(void)
 {
-	return !args.what.count && !args.exit && !args.filter && !args.contexts.count &&
-	       !args.tracer && !args.where.session && !args.where.channel && !args.only_level &&
-	       !args.lttng.loglevel && !args.lttng.nowrite.count;
+	return !args.what.count && !args.exit && !args.filter && !args.min_duration &&
+	       !args.contexts.count && !args.tracer && !args.where.session &&
+	       !args.where.channel && !args.only_level && !args.lttng.loglevel &&
+	       !args.lttng.nowrite.count;
 }
 
 static struct error *switch_on(const char *name)
@@ -182,17 +187,19 @@ static struct error *enable(const char *name, const char *tracer, const char *ar
 	bool in_session = is_lttng && (lttng_session_is_default || args.where.session ||
 				       args.where.channel);
 	const struct option_value *what = &args.what.items[0];
-	_cleanup_free_ char *words = NULL;
+	_cleanup_free_ char *words = NULL, *filter = NULL;
 	struct add_request request = { .target = args.pid,
 				       .location = what->text,
 				       .shape = args.exit ? WIRE_FUNCTION :
 							    (enum wire_shape)what->option->tag,
 				       .name = name,
-				       .filter = args.filter,
 				       .contexts = &args.contexts,
 				       .tracer = tracer };
 	struct error *error = check_lttng_options(is_lttng);
 
+	if (!error)
+		error = min_duration_filter(args.min_duration, args.exit, args.filter, &filter);
+	request.filter = filter;
 	if (!error)
 		error = lttng_options_argument(&args.lttng, tracer,
 					       in_session && !argument ? "enabled" : argument,

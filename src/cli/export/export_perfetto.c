@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "control/ctf/read/run_merge.h"
 #include "export.h"
 
 /* Fields of messages. */
@@ -347,59 +348,74 @@ static void take(struct sequence *s, enum cursor_item item, const struct packet_
 	}
 }
 
-static void read_input(struct sequence *s, struct packet_cursor *cursor)
+static void begin_thread(struct sequence *s, const struct trace_run *run)
 {
-	int64_t last = 0;
+	s->id++;
+	s->names = s->fields = 0;
+	s->is_begun = false;
+	s->watch = (struct gap_watch){ 0 };
+	s->track = (uint64_t)run->pid << 32 | run->tid;
+}
 
-	for (size_t i = 0; i < s->input->runs.count; i++) {
-		const struct trace_run *run = &s->input->runs.items[i];
-		enum cursor_item item;
+/* Reads a run, and those that overlap with it. False: the file can't be written. */
+static bool read_runs(struct sequence *s, struct run_merge *merge, size_t first)
+{
+	struct packet_cursor *cursor;
+	enum cursor_item item;
 
-		if (trace_input_is_new_thread(s->input, i)) {
-			end_all(s, last);
-			s->id++;
-			s->names = s->fields = 0;
-			s->is_begun = false;
-			s->watch = (struct gap_watch){ 0 };
-			s->track = (uint64_t)run->pid << 32 | run->tid;
-		}
-		trace_input_run(s->input, i, cursor);
-		while ((item = packet_cursor_next(cursor)) < CURSOR_END) {
-			take(s, item, cursor);
-			view_reader_count(s->exporting->reader, 1);
-			view_reader_progress(s->exporting->reader,
-					     s->done + cursor->window_at + cursor->next - run->from,
-					     s->whole);
-			if (!export_flush(s->exporting, false))
-				return;
-		}
-		s->done += run->to - run->from;
-		last = trace_layout_ns(&s->input->layout, run->end);
-		s->exporting->is_damaged |= item == CURSOR_DAMAGED;
+	run_merge_begin(merge, s->input, first);
+	while ((item = run_merge_next(merge, &cursor)) < CURSOR_END) {
+		take(s, item, cursor);
+		view_reader_count(s->exporting->reader, 1);
+		view_reader_progress(s->exporting->reader, s->done + run_merge_bytes(merge),
+				     s->whole);
+		if (!export_flush(s->exporting, false))
+			return false;
 	}
-	end_all(s, last);
+	s->exporting->is_damaged |= item == CURSOR_DAMAGED;
+	return true;
+}
+
+static void read_input(struct sequence *s, struct run_merge *merge)
+{
+	uint64_t last = 0;
+
+	for (size_t i = 0; i < s->input->runs.count;) {
+		if (trace_input_is_new_thread(s->input, i)) {
+			end_all(s, i ? trace_layout_ns(&s->input->layout, last) : 0);
+			begin_thread(s, &s->input->runs.items[i]);
+			last = 0;
+		}
+		if (!read_runs(s, merge, i))
+			return;
+		for (; i < merge->end; i++) {
+			const struct trace_run *run = &s->input->runs.items[i];
+
+			s->done += run->to - run->from;
+			last = run->end > last ? run->end : last;
+		}
+	}
+	end_all(s, last ? trace_layout_ns(&s->input->layout, last) : 0);
 }
 
 struct error *export_perfetto(struct exporting *exporting)
 {
 	struct sequence s = { .exporting = exporting };
-	struct packet_cursor cursor = { 0 };
+	struct run_merge merge = { 0 };
 	struct error *error = NULL;
 
-	if (!packet_cursor_begin(&cursor))
-		return error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; i < exporting->traces->inputs.count; i++)
 		s.whole += exporting->traces->inputs.items[i]->size;
 	for (size_t i = 0; i < exporting->traces->inputs.count && !error; i++) {
 		s.input = exporting->traces->inputs.items[i];
 		s.sent = calloc(s.input->layout.events.count + 1, sizeof(*s.sent));
 		if (s.sent)
-			read_input(&s, &cursor);
+			read_input(&s, &merge);
 		else
 			error = error_new(ERROR_FAILED, "out of memory");
 		free(s.sent);
 	}
 	vec_free(&s.stack);
-	packet_cursor_free(&cursor);
+	run_merge_free(&merge);
 	return error;
 }

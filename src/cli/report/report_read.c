@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
+#include "control/ctf/read/run_merge.h"
 #include "options/table_text.h"
 #include "report_by.h"
 
@@ -40,14 +41,14 @@ struct replay {
 	struct report *report;
 	struct view_reader *reader;
 	const struct trace_input *input;
-	const struct packet_cursor *cursor;
+	struct run_merge merge; /* of the thread */
+	const struct packet_cursor *cursor; /* the merge's, of the current item */
 	uint32_t thread;
 	VEC(struct open_call) stack;
 	struct gap_watch watch; /* of the thread */
 	uint64_t cut_before; /* clock: calls that began earlier were cut by a loss; 0: none */
 	uint64_t unnoted; /* events */
 	uint64_t done, whole; /* bytes of runs that were read, and of all traces */
-	uint64_t from; /* where the run began in its file */
 	uint64_t entries; /* of calls, so far */
 	uint64_t now; /* clock: of the last event of the thread, or of the loss behind it */
 	bool failed; /* out of memory */
@@ -485,8 +486,7 @@ static void take_event(struct replay *replay)
 		const struct report *report = replay->report;
 		view_reader_progress(replay->reader,
 				     report->reading * replay->whole + replay->done +
-					     replay->cursor->window_at + replay->cursor->next -
-					     replay->from,
+					     run_merge_bytes(&replay->merge),
 				     replay->whole * (report->readings ? report->readings : 1));
 	}
 	if (type->part == LAYOUT_EXIT) {
@@ -543,14 +543,18 @@ static void end_thread(struct replay *replay)
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
-static void read_run(struct replay *replay, struct packet_cursor *cursor)
+/* Reads a run, and those that overlap with it; gives the run after them. */
+static size_t read_runs(struct replay *replay, size_t first)
 {
+	struct packet_cursor *cursor;
 	enum cursor_item item;
 
-	while ((item = packet_cursor_next(cursor)) < CURSOR_END && !replay->failed) {
+	run_merge_begin(&replay->merge, replay->input, first);
+	while ((item = run_merge_next(&replay->merge, &cursor)) < CURSOR_END && !replay->failed) {
 		const struct packet_gap *gap =
 			gap_watch_item(&replay->watch, &replay->input->gaps, cursor);
 
+		replay->cursor = cursor;
 		if (gap)
 			take_gap(replay, gap);
 		if (item == CURSOR_EVENT)
@@ -559,35 +563,40 @@ static void read_run(struct replay *replay, struct packet_cursor *cursor)
 			take_loss(replay);
 	}
 	replay->report->is_damaged |= item == CURSOR_DAMAGED;
+	return replay->merge.end;
 }
 
-static void read_input(struct replay *replay, const struct trace_input *input,
-		       struct packet_cursor *cursor)
+static void begin_thread(struct replay *replay, const struct trace_run *run)
+{
+	struct report_listener *listener = replay->report->listener;
+
+	end_thread(replay);
+	replay->thread++;
+	replay->cut_before = 0;
+	replay->watch = (struct gap_watch){ 0 };
+	replay->now = run->begin;
+	replay->report->threads++;
+	if (listener && listener->begin_thread)
+		listener->begin_thread(listener, replay->input, run);
+}
+
+static void read_input(struct replay *replay, const struct trace_input *input)
 {
 	const struct trace_layout *layout = &input->layout;
 
 	replay->input = input;
 	replay->report->lost_packets += input->gaps.packets;
-	for (size_t i = 0; i < input->runs.count && !replay->failed; i++) {
-		const struct trace_run *run = &input->runs.items[i];
+	for (size_t i = 0; i < input->runs.count && !replay->failed;) {
+		if (trace_input_is_new_thread(input, i))
+			begin_thread(replay, &input->runs.items[i]);
+		size_t end = read_runs(replay, i);
+		for (; i < end; i++) {
+			const struct trace_run *run = &input->runs.items[i];
 
-		if (trace_input_is_new_thread(input, i)) {
-			end_thread(replay);
-			replay->thread++;
-			replay->cut_before = 0;
-			replay->watch = (struct gap_watch){ 0 };
-			replay->now = run->begin;
-			replay->report->threads++;
-			if (replay->report->listener && replay->report->listener->begin_thread)
-				replay->report->listener->begin_thread(replay->report->listener,
-								       input, run);
+			note_time(replay->report, trace_layout_ns(layout, run->begin));
+			note_time(replay->report, trace_layout_ns(layout, run->end));
+			replay->done += run->to - run->from;
 		}
-		note_time(replay->report, trace_layout_ns(layout, run->begin));
-		note_time(replay->report, trace_layout_ns(layout, run->end));
-		trace_input_run(input, i, cursor);
-		replay->from = run->from;
-		read_run(replay, cursor);
-		replay->done += run->to - run->from;
 	}
 	end_thread(replay);
 }
@@ -625,22 +634,18 @@ struct error *report_read(struct report *report, const struct own_traces *traces
 			  struct view_reader *reader)
 {
 	struct replay replay = { .report = report, .reader = reader };
-	struct packet_cursor cursor = { 0 };
 	struct error *error = prepare(report, traces);
 
-	if (!error && !packet_cursor_begin(&cursor))
-		error = error_new(ERROR_FAILED, "out of memory");
-	replay.cursor = &cursor;
 	for (size_t i = 0; i < traces->inputs.count; i++)
 		replay.whole += traces->inputs.items[i]->size;
 	for (size_t i = 0; i < traces->inputs.count && !error && !replay.failed; i++)
-		read_input(&replay, traces->inputs.items[i], &cursor);
+		read_input(&replay, traces->inputs.items[i]);
 	if (!error && replay.failed)
 		error = error_new(ERROR_FAILED, "out of memory");
 	view_reader_count(reader, replay.unnoted);
 	drop_all(&replay, false);
 	vec_free(&replay.stack);
-	packet_cursor_free(&cursor);
+	run_merge_free(&replay.merge);
 	free_meanings(traces);
 	return error;
 }

@@ -5,6 +5,7 @@
 #include "client/client.h"
 #include "control/session/session.h"
 #include "shared/program.h"
+#include "options/min_duration.h"
 #include "trace_question.h"
 
 struct trace_args trace_args = { .buffer_size = DT_POOL_DEFAULT };
@@ -63,6 +64,10 @@ const struct option_spec trace_options[] = {
 	  "record only if this is true: 'size > 4K && path != NULL', 'str(arg0) == \"/etc/*\"',\n"
 	  "with -e 'ret < 0 || duration > 5ms'",
 	  .string = &trace_args.filter },
+	{ 0, "min-duration", "TIME",
+	  "with -e record only calls that take so long or longer (10us, 1ms, 2s), entry and exit;\n"
+	  "nothing is recorded of the others",
+	  .string = &trace_args.min_duration },
 	{ 0, "every", "N", "record the first hit of each place and then every Nth",
 	  .size = &trace_args.every },
 	{ 0, "first", "N", "record the first N hits of each place", .size = &trace_args.first },
@@ -129,6 +134,8 @@ const struct option_spec trace_options[] = {
 	OPTION_MEANT("ret", "--exit"),
 	OPTION_MEANT("usdt", "--marker"),
 	OPTION_MEANT("sdt", "--marker"),
+	OPTION_MEANT("slow", "--min-duration"),
+	OPTION_MEANT("threshold", "--min-duration"),
 	OPTION_MEANT("if", "--filter"),
 	OPTION_MEANT("when", "--filter"),
 	OPTION_MEANT("where", "--filter"),
@@ -262,5 +269,9 @@ struct error *trace_args_check(const struct words *words)
 		error = check_words(words);
 	if (!error)
 		error = trace_question_check();
+	if (!error)
+		error = min_duration_filter(trace_args.min_duration, trace_args.exit,
+					    trace_args.filter, &trace_args.whole_filter);
+	trace_args.filter = trace_args.whole_filter;
 	return error ? error : parse_rate();
 }

@@ -22,7 +22,9 @@ struct trace_args {
 	struct option_values what;
 	struct option_values contexts;
 	const char *context_types[CONTEXTS_MAX];
-	const char *filter;
+	const char *filter; /* from trace_args_check on whole_filter */
+	const char *min_duration;
+	char *whole_filter; /* with --min-duration */
 	uint64_t string_max;
 	uint64_t every, first;
 	const char *rate_text;

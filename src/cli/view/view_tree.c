@@ -234,8 +234,9 @@ static uint64_t duration_of(const struct layout_event *type, const uint8_t *even
 /* ---- events --------------------------------------------------------------------------------- */
 
 static unsigned take_entry(struct view_tree *tree, struct tree_thread *thread,
-			   const struct packet_cursor *cursor, bool is_shown)
+			   const struct trace_stream *stream, bool is_shown)
 {
+	const struct packet_cursor *cursor = &stream->cursor;
 	struct strbuf *text = &tree->viewer->line.text;
 	const struct layout_event *next_type;
 	const uint8_t *next;
@@ -243,7 +244,9 @@ static unsigned take_entry(struct view_tree *tree, struct tree_thread *thread,
 	bool is_call = layout_exit_of(cursor->layout, cursor->type) != NULL;
 	unsigned lines = 0;
 
-	thread->is_leaf = packet_cursor_peek(cursor, &next_type, &next) &&
+	/* calls inside it may be in other packets that overlap with this one */
+	thread->is_leaf = !stream->input->has_overlaps &&
+			  packet_cursor_peek(cursor, &next_type, &next) &&
 			  layout_is_exit_of(cursor->type, next_type);
 	if (is_shown) {
 		add_head(tree, thread, thread->is_leaf,
@@ -386,7 +389,7 @@ unsigned view_tree_take(struct view_tree *tree, struct trace_stream *stream, boo
 	view_own_modules(tree->viewer, &stream->input->layout);
 	tree->viewer->line.event = (struct frames_event){ cursor->head.pid, cursor->cycles };
 	if (part == LAYOUT_ENTRY)
-		return lines + take_entry(tree, thread, cursor, is_shown);
+		return lines + take_entry(tree, thread, stream, is_shown);
 	if (part == LAYOUT_EXIT)
 		return lines + take_exit(tree, thread, cursor, is_shown);
 	return lines + take_bare(tree, thread, cursor, is_shown);

@@ -21,6 +21,15 @@ size_t gather_room(const struct tramp_event *event);
 void gather_emit_call(struct emitter *e, const struct tramp_env *env,
 		      const struct tramp_event *event, int32_t image, int32_t saved,
 		      size_t *ret_field);
+/*
+ * The same for values beside a return stub (R10): rbx is the image's address, rcx is kept, and rsi
+ * of the program is at rsp + `rsi_at`.
+ */
+void gather_emit_beside(struct emitter *e, const struct tramp_env *env,
+			const struct tramp_event *event, int32_t saved, int32_t rsi_at,
+			size_t *ret_field);
+/* Before gather_emit_program: another place that needs the distance. */
+void gather_emit_distance(struct emitter *e, size_t field);
 /* The program itself, as data. */
 void gather_emit_program(struct emitter *e, const struct tramp_event *event, size_t field);
 

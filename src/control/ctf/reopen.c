@@ -8,7 +8,7 @@
  * the file goes away when the trace is closed. Notes are appended; half a note at the end belongs
  * to no event that was ever recorded:
  *
- *	event ID SIZE VARIABLE FIELDS LENGTH	and for each of its fields:
+ *	event ID SIZE FLAGS FIELDS LENGTH	and for each of its fields:
  *	TYPE SIZE OFFSET COUNT			and then, LENGTH bytes:
  *	its declaration in the metadata
  */
@@ -27,6 +27,8 @@
 #include "writer_state.h"
 
 #define TYPES_FILE ".events"
+#define NOTE_VARIABLE 1u
+#define NOTE_PAIR 2u
 #define LANES_MAX 65536
 #define FIELDS_MAX 4096
 #define METADATA_MAX (1 << 30)
@@ -41,7 +43,8 @@ static void print_type(struct strbuf *buf, const struct event_type *type)
 
 	if (type->size && type->name)
 		metadata_event(&declaration, type);
-	strbuf_printf(buf, "event %u %u %d %zu %zu\n", type->id, type->size, type->is_variable,
+	strbuf_printf(buf, "event %u %u %u %zu %zu\n", type->id, type->size,
+		      (type->is_variable ? NOTE_VARIABLE : 0) | (type->is_pair ? NOTE_PAIR : 0),
 		      type->field_count, declaration.length);
 	for (size_t i = 0; i < type->field_count; i++) {
 		const struct event_field *field = &type->fields[i];
@@ -133,14 +136,15 @@ static bool scan_type(FILE *file, struct event_types *types, struct strbuf *decl
 {
 	struct event_type type = { 0 };
 	size_t length;
-	int variable;
+	unsigned flags;
 
-	if (fscanf(file, " event %u %u %d %zu %zu", &type.id, &type.size, &variable,
+	if (fscanf(file, " event %u %u %u %zu %zu", &type.id, &type.size, &flags,
 		   &type.field_count, &length) != 5 ||
 	    type.id != types->count || type.id >= DT_EVENTS_MAX || type.field_count > FIELDS_MAX ||
-	    !is_sound(&type))
+	    !is_sound(&type) || (flags & NOTE_PAIR && !type.id))
 		return false;
-	type.is_variable = variable;
+	type.is_variable = flags & NOTE_VARIABLE;
+	type.is_pair = flags & NOTE_PAIR;
 	type.fields = calloc(type.field_count + 1, sizeof(*type.fields));
 	if (!type.fields || !scan_fields(file, &type) ||
 	    !scan_declaration(file, length, declarations) || !vec_push(types, type)) {

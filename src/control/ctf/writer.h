@@ -114,6 +114,8 @@ struct error *writer_update(struct trace_writer *writer, const struct clock_esti
 struct error *writer_packet(struct trace_writer *writer, uint64_t stream,
 			    const struct packet *packet);
 void writer_end_stream(struct trace_writer *writer, uint64_t stream);
+/* Would a packet that begins there need one more lane, where there are many already? */
+bool writer_is_crowded(const struct trace_writer *writer, uint64_t begin);
 
 /* Gives the trace and part, and the directory's absolute path; "" if that is too long. */
 void writer_identify(const struct trace_writer *writer, struct writer_part *ret_part,

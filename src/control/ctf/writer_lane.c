@@ -127,6 +127,12 @@ static size_t writer_best_lane(const struct trace_writer *writer, uint64_t begin
 	return best;
 }
 
+bool writer_is_crowded(const struct trace_writer *writer, uint64_t begin)
+{
+	return writer->lanes.count >= WRITER_LANES_MANY &&
+	       writer_best_lane(writer, begin, 0, true) == WRITER_NO_LANE;
+}
+
 struct error *writer_close_one(struct trace_writer *writer)
 {
 	struct writer_lane *oldest = NULL;

@@ -13,6 +13,7 @@
 #include "writer.h"
 
 #define WRITER_LANES_FEW 256
+#define WRITER_LANES_MANY 512 /* no more for events that came late */
 #define WRITER_OPEN_MAX 128
 #define WRITER_PARTS_MAX 65536
 #define WRITER_NO_LANE SIZE_MAX

@@ -168,6 +168,32 @@ size_t event_measure(const struct event_type *type, const void *event, size_t si
 	return at;
 }
 
+uint32_t event_type_pool_size(const struct event_type *type)
+{
+	return type->size && type->is_pair ? type->size + (type - 1)->size : type->size;
+}
+
+static size_t measure_any(const struct event_type *type, const uint8_t *event, size_t size)
+{
+	if (type->is_variable)
+		return event_measure(type, event, size);
+	return type->size <= size ? type->size : 0;
+}
+
+/* Either event is measured as if a header were in the word before its fields. */
+size_t event_measure_pair(const struct event_type *exit, const void *event, size_t size,
+			  size_t *ret_all)
+{
+	const uint8_t *bytes = event;
+	size_t head = sizeof(uint64_t);
+	size_t entry = size > head ? measure_any(exit - 1, bytes + head, size - head) : 0;
+
+	entry = (entry + 7) / 8 * 8;
+	size_t rest = entry && entry <= size ? measure_any(exit, bytes + entry, size - entry) : 0;
+	*ret_all = rest ? entry + rest : 0;
+	return rest ? entry : 0;
+}
+
 static bool same_labels(const struct event_field *a, const struct event_field *b)
 {
 	if (a->label_count != b->label_count)
@@ -189,7 +215,7 @@ static bool same_field(const struct event_field *a, const struct event_field *b)
 
 bool event_type_is_same(const struct event_type *a, const struct event_type *b)
 {
-	if (a->size != b->size || a->is_variable != b->is_variable ||
+	if (a->size != b->size || a->is_variable != b->is_variable || a->is_pair != b->is_pair ||
 	    a->field_count != b->field_count || strcmp(a->name, b->name) != 0)
 		return false;
 	for (size_t i = 0; i < a->field_count; i++) {

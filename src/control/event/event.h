@@ -46,6 +46,8 @@ struct event_type {
 	char *name; /* as the user sees it; the metadata quotes it */
 	uint32_t size; /* with the header, a multiple of 8; of variable size: the minimum */
 	bool is_variable; /* the word after the header holds the size (src/shared/program.h) */
+	/* an exit: in the pool its events are pairs with those of the id before (program.h) */
+	bool is_pair;
 	struct event_field *fields;
 	size_t field_count;
 	uint64_t address; /* of the probe, for the metadata's comment */
@@ -76,9 +78,16 @@ const char (*event_type_labels(struct event_type *type))[EVENT_NAME_MAX];
 size_t event_field_end(const struct event_field *field);
 /* The name of a FIELD_ENUM's value; NULL: it has none. */
 const char *event_field_label(const struct event_field *field, int64_t value);
+/* Bytes that an event takes in the pool; of variable size: the minimum. A pair's type follows its
+ * entry's in the array. */
+uint32_t event_type_pool_size(const struct event_type *type);
 /* Bytes of header and fields of an event of variable size; 0: more than `size`, or they contradict
  * the type. The bytes are hostile. */
 size_t event_measure(const struct event_type *type, const void *event, size_t size);
+/* The same for a pair of an entry and an exit, whose sizes vary or not: of the entry's part,
+ * rounded up to 8, and with *ret_all of the whole. */
+size_t event_measure_pair(const struct event_type *exit, const void *event, size_t size,
+			  size_t *ret_all);
 /* Frees the fields and their labels. */
 void event_fields_free(struct event_field *fields, size_t count);
 

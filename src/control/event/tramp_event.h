@@ -141,6 +141,10 @@ struct tramp_event {
 	struct tramp_field kept[DT_KEPT_DURATION];
 	size_t kept_count;
 	bool filters_duration;
+	/* With an exit: the exit writes both events, if it records the call at all (R10). Of an
+	 * exit: bytes of the entry's plain fields, which lie before its own. */
+	bool is_pair;
+	uint32_t pair_size;
 	/* At the start of a Go function: make its stack check (go_prologue.h) before recording, and
 	 * go on after it, so that a call which begins anew counts once. 0: no check. */
 	uint8_t check_length;
@@ -161,10 +165,16 @@ static inline bool tramp_event_is_own(const struct tramp_event *event)
 	return event->watch_count || event->asks || event->finds || event->guard || event->leaves;
 }
 
-/* Does a hit become an event in the pool? */
+/* Does a hit become an event in the pool, or its exit? */
 static inline bool tramp_is_recorded(const struct tramp_event *event)
 {
 	return !event->count.cell.v && !event->foreign.function.v;
+}
+
+/* Are the entry's values kept for the exit, which records both (R10)? */
+static inline bool tramp_is_paired(const struct tramp_event *event)
+{
+	return event->is_pair && event->exit && tramp_is_recorded(event);
 }
 
 #endif

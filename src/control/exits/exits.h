@@ -47,7 +47,8 @@ struct exits {
 	size_t unwinder_count;
 	VEC(struct exits_caller) callers; /* modules that were judged */
 	bool all_announced; /* every unwinder in the target knows the stubs */
-	uint64_t next_watch, next_grow; /* ns */
+	uint64_t next_watch, next_grow, next_look; /* ns */
+	bool settles; /* exits_settle has begun to note calls that are inside */
 };
 
 /* Does any tracepoint with a site want its exit recorded? */
@@ -122,6 +123,9 @@ struct error *exits_unregister(struct session *session, struct proc *proc);
 
 /* Call regularly: writes more stubs if they run short. */
 void exits_grow(struct session *session, uint64_t now_ns);
+
+/* exits_open.c: call regularly: notes calls that are inside and may never return (open_calls.h). */
+void exits_open_look(struct session *session, uint64_t now_ns);
 
 /* The process's text is restored: waits a little for calls that are inside, then puts the return
  * addresses of the other calls back on their stacks. *ret_clean false: a frame vanished, and memory

@@ -152,6 +152,20 @@ static struct error *check_function(struct check *check, const struct probe *pro
 	return error ? error : check_body(check, &rules, place, address);
 }
 
+/* Without exits nothing can tell which calls to record: none is. */
+static struct error *record_none(struct tracepoint *tracepoint)
+{
+	struct value_ops *never = calloc(1, sizeof(*never));
+
+	if (!never)
+		return error_new(ERROR_FAILED, "out of memory");
+	ops_const(never, 0);
+	free(tracepoint->values.filter);
+	tracepoint->values.filter = never;
+	tracepoint->probe.event.filter = never;
+	return NULL;
+}
+
 /* Reduces the tracepoint to entries, with the reason. Fails if the user named the function. */
 static struct error *take_exit(struct tracepoint *tracepoint, struct error *reason)
 {
@@ -168,7 +182,7 @@ static struct error *take_exit(struct tracepoint *tracepoint, struct error *reas
 	}
 	tracepoint->probe.event.exit = false;
 	tracepoint->exit_refusal = reason;
-	return NULL;
+	return tracepoint->probe.event.is_pair ? record_none(tracepoint) : NULL;
 }
 
 struct error *exits_check(struct session *session, const struct tracepoint_list *list)

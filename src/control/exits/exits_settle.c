@@ -77,6 +77,7 @@ static struct error *put_back(struct exits_slots *slots, uint64_t sp, uint64_t w
 
 	while ((index = exits_slots_stub(slots, word)) &&
 	       exits_slots_place(&slots->items[index]) == sp) {
+		exits_open_note(slots, index);
 		end_call(&slots->items[index], slots->session->exits->inside);
 		word = slots->items[index].ra;
 	}
@@ -94,6 +95,7 @@ static struct error *judge_all(struct exits_slots *slots, bool *ret_vanished)
 		if (!slot->sp)
 			continue;
 		if (exits_slots_is_late(slot) && exits_slots_is_inside(slots, i)) {
+			exits_open_note(slots, i);
 			end_call(slot, slots->session->exits->inside);
 			continue;
 		}
@@ -257,6 +259,7 @@ static struct error *settle_stopped(struct exits_slots *slots, bool patient, boo
 	*ret_done = !error && !is_busy(slots, stop, patient);
 	if (!*ret_done)
 		return error;
+	exits_open_settle(slots->session);
 	error = judge_all(slots, &vanished);
 	if (!error && (vanished || slots->stray))
 		error = search_all(slots, stop, &found);

@@ -32,6 +32,11 @@ uint32_t exits_slots_stub(const struct exits_slots *slots, uint64_t word);
 /* The address of the call's stack word. */
 uint64_t exits_slots_place(const struct dt_return_slot *slot);
 
+/* exits_open.c: forgets the calls that exits_open_look has noted, before a process is left. */
+void exits_open_settle(struct session *session);
+/* exits_open.c: notes the call of a slot in use, if it would be recorded by now (R10). */
+void exits_open_note(const struct exits_slots *slots, uint32_t index);
+
 /* Is it the slot of a late stub (R9)? */
 bool exits_slots_is_late(const struct dt_return_slot *slot);
 /* Is the call of a late stub in use inside its function, which has its own return address? */

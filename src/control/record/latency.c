@@ -236,7 +236,7 @@ static void count_call(struct reading *reading, uint32_t id, const struct latenc
 	function->total += duration > inside ? duration - inside : 0; /* O1 */
 	if (call && call->below != LATENCY_NONE)
 		stream->calls.items[call->below].inside += duration;
-	if (call)
+	if (call && !reading->batch->is_pairs)
 		function->self += duration > children ? duration - children : 0;
 	else
 		function->partial++; /* O3 */

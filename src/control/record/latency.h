@@ -58,6 +58,7 @@ struct latency_batch {
 	uint64_t begin; /* clock of the first event */
 	uint64_t lost; /* events of the stream that were lost up to here */
 	uint64_t frequency; /* of the clock, in Hz */
+	bool is_pairs; /* reader_batch.is_pairs: calls around or between them may be left out */
 };
 
 struct latency {

@@ -32,22 +32,6 @@ static bool is_touched(const struct reader_pauses *pauses, const struct walk *wa
 	return false;
 }
 
-/* Moves the event at `at` to `to`. */
-static void keep(const struct reader *reader, struct walk *walk, uint64_t *to, const uint64_t *at,
-		 size_t words, uint64_t clock)
-{
-	uint64_t id = *at & DT_EVENT_ID_MASK;
-
-	memmove(to, at, words * 8);
-	if (!walk->count++)
-		walk->first_clock = clock;
-	walk->last_id = (uint32_t)id;
-	if (reader->sizes[id] & WALK_VARIABLE)
-		walk->last_padding =
-			(uint32_t)(words * 8 - event_measure(&reader->options.types->items[id], to,
-							     DT_EVENT_SIZE_MAX));
-}
-
 void pause_apply(struct reader *reader, struct stream *stream, struct walk *walk)
 {
 	const struct reader_pauses *pauses = reader->options.pauses;
@@ -63,7 +47,7 @@ void pause_apply(struct reader *reader, struct stream *stream, struct walk *walk
 			walk->hits[*at & DT_EVENT_ID_MASK]--;
 			stream->read++;
 		} else {
-			keep(reader, walk, to, at, words, clock);
+			readout_keep(reader, walk, to, at, words, clock);
 			to += words;
 		}
 		at += words;

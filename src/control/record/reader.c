@@ -31,6 +31,7 @@
 
 #include "control/base/now.h"
 #include "control/ctf/writer.h"
+#include "open_calls.h"
 #include "reader_state.h"
 
 #define READER_PATIENCE 4
@@ -66,6 +67,9 @@ void reader_destroy(struct reader *reader)
 	error_free(reader->sink.failure);
 	free(reader->padding);
 	free(reader->buffer);
+	pairs_free(reader->pairs);
+	open_calls_forget(reader, NULL);
+	vec_free(&reader->open_calls);
 	free(reader);
 }
 
@@ -440,6 +444,8 @@ struct error *reader_finish(struct reader *reader, struct reader_totals *ret_tot
 	reader->sink.gives_up = true;
 	struct error *error = reader_run(reader, READER_FINISH, NULL);
 
+	if (!error)
+		error = open_calls_write(reader);
 	for (uint32_t thread = 0; !error && thread < DT_THREADS_MAX; thread++) {
 		const struct dt_thread *record = &reader->pool.base->threads[thread];
 

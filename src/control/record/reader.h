@@ -59,6 +59,8 @@ struct reader_batch {
 	const uint64_t *events;
 	size_t words;
 	uint64_t lost; /* events of the stream, up to here */
+	/* calls that were recorded at their exit: the batch may begin before the one before it */
+	bool is_pairs;
 };
 
 /* The clock that the target's events have. */

@@ -32,6 +32,16 @@ struct reader_entry {
 	uint64_t word;
 };
 
+/* A call that may never return (open_calls.h). */
+struct open_call {
+	const void *owner; /* who noted it; only compared */
+	uint32_t id; /* of its entry */
+	uint64_t begin;
+	struct dt_thread record; /* as it was then */
+	uint64_t *event; /* owned; room for the header, then the fields */
+	size_t words;
+};
+
 struct reader {
 	struct reader_options options;
 	struct pool pool;
@@ -50,8 +60,13 @@ struct reader {
 	size_t type_count;
 	uint64_t *buffer; /* one big chunk */
 	uint32_t wake_seen;
+	bool has_pairs; /* a type is one */
+	struct pairs *pairs; /* pairs.c; NULL: none was read */
+	VEC(struct open_call) open_calls;
 	struct pool source; /* of a snapshot: the original of `pool` */
 };
+
+struct pairs;
 
 enum readout_result {
 	READOUT_DONE, /* the whole chunk has been read */
@@ -77,6 +92,22 @@ size_t readout_words(const struct reader *reader, const uint64_t *event);
 /* pause.c: removes events of pauses from the copy that the last walk_events made. */
 struct walk;
 void pause_apply(struct reader *reader, struct stream *stream, struct walk *walk);
+
+/* Moves a copied event to `to`, where the copy goes on with it; counts it anew. */
+void readout_keep(const struct reader *reader, struct walk *walk, uint64_t *to, const uint64_t *at,
+		  size_t words, uint64_t clock);
+
+/* pairs.c: takes the pairs out of the copy that the last walk_events made, and writes them. */
+struct error *pairs_write(struct reader *reader, struct stream *stream, struct walk *walk);
+/* pairs.c: writes the entry of a call that never returned. */
+struct error *pairs_write_entry(struct reader *reader, struct stream *stream,
+				const struct open_call *call);
+void pairs_free(struct pairs *pairs);
+/* open_calls.c: a pair was read. */
+void open_calls_returned(struct reader *reader, const struct stream *stream, uint32_t id,
+			 uint64_t begin);
+/* open_calls.c: writes the entries of calls that never returned. */
+struct error *open_calls_write(struct reader *reader);
 
 struct stream *readout_stream(struct reader *reader, uint32_t thread);
 struct reader_progress *readout_progress(struct reader *reader, uint32_t index, uint64_t word);

@@ -22,6 +22,11 @@ static struct error *readout_measure_type(struct reader *reader, size_t id)
 	if (type->size % 8 || type->size > DT_EVENT_SIZE_MAX)
 		return error_new(ERROR_FAILED, "event '%s' has a size of %u bytes",
 				 type->name ? type->name : "", type->size);
+	if (type->is_pair && (!id || (!type->is_variable && type[-1].is_variable) ||
+			      event_type_pool_size(type) > DT_EVENT_SIZE_MAX))
+		return error_new(ERROR_FAILED, "event '%s' is no exit",
+				 type->name ? type->name : "");
+	reader->has_pairs |= type->is_pair;
 	if (!type->size) { /* never in a chunk: its hits are counted elsewhere */
 		reader->sizes[id] = 0;
 		return NULL;
@@ -37,7 +42,7 @@ static struct error *readout_measure_type(struct reader *reader, size_t id)
 	if (end > type->size)
 		return error_new(ERROR_FAILED, "event '%s' is shorter than its fields",
 				 type->name ? type->name : "");
-	reader->sizes[id] = type->size;
+	reader->sizes[id] = event_type_pool_size(type);
 	reader->padding[id] = type->size - end < 8 ? (uint8_t)(type->size - end) : 0;
 	return NULL;
 }
@@ -107,12 +112,30 @@ struct reader_progress *readout_progress(struct reader *reader, uint32_t index, 
 size_t readout_words(const struct reader *reader, const uint64_t *event)
 {
 	uint64_t id = *event & DT_EVENT_ID_MASK;
+	const struct event_type *type = &reader->options.types->items[id];
+	size_t size = reader->sizes[id];
 
-	if (reader->sizes[id] & WALK_VARIABLE)
-		return (event_measure(&reader->options.types->items[id], event, DT_EVENT_SIZE_MAX) +
-			7) /
-		       8;
-	return reader->sizes[id] / 8;
+	if (size & WALK_VARIABLE && type->is_pair)
+		event_measure_pair(type, event, DT_EVENT_SIZE_MAX, &size);
+	else if (size & WALK_VARIABLE)
+		size = event_measure(type, event, DT_EVENT_SIZE_MAX);
+	return (size + 7) / 8;
+}
+
+void readout_keep(const struct reader *reader, struct walk *walk, uint64_t *to, const uint64_t *at,
+		  size_t words, uint64_t clock)
+{
+	uint64_t id = *at & DT_EVENT_ID_MASK;
+
+	memmove(to, at, words * 8);
+	if (!walk->count++)
+		walk->first_clock = clock;
+	walk->last_id = (uint32_t)id;
+	/* a pair isn't written as it is */
+	if (reader->sizes[id] & WALK_VARIABLE && !reader->options.types->items[id].is_pair)
+		walk->last_padding =
+			(uint32_t)(words * 8 - event_measure(&reader->options.types->items[id], to,
+							     DT_EVENT_SIZE_MAX));
 }
 
 /* Drops events that the trace has already from the front of the copy that walk_events made. */
@@ -166,6 +189,14 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 		readout_skip(reader, stream, walk);
 	if (walk->count)
 		pause_apply(reader, stream, walk);
+	if (walk->count && reader->has_pairs) {
+		struct error *error = pairs_write(reader, stream, walk);
+
+		if (error) {
+			walk_uncount(walk, reader->buffer, walk->count); /* V3 */
+			return error;
+		}
+	}
 	assert(walk->to >= reader->buffer && walk->to <= reader->buffer + DT_CHUNK_BIG / 8);
 	packet.begin = walk->first_clock;
 	packet.size = (size_t)(walk->to - reader->buffer) * 8;
@@ -179,8 +210,10 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 	struct error *error = stream_write(stream, &reader->sink, &packet);
 	if (error) {
 		walk_uncount(walk, reader->buffer, walk->count); /* V3 */
-		if (!stream_gives_up(&reader->sink, error))
+		if (!stream_gives_up(&reader->sink, error)) {
+			stream->pairs_until = walk->clock; /* they are written */
 			return error;
+		}
 		readout_lose(reader, stream, walk);
 		return NULL;
 	}
@@ -194,6 +227,7 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 				      .lost = packet.lost };
 	if (reader->options.observe)
 		reader->options.observe(reader->options.observe_context, &batch);
+	stream->pairs_until = 0;
 	stream->read += walk->count;
 	reader->totals.events += walk->count;
 	reader->totals.bytes += packet.size;

@@ -52,28 +52,45 @@ static uint64_t stream_losses(const struct stream *stream)
 	return lost > stream->carried ? lost - stream->carried : 0;
 }
 
-struct error *stream_write(struct stream *stream, struct stream_sink *sink, struct packet *packet)
+static struct error *stream_put(const struct stream *stream, struct stream_sink *sink,
+				uint64_t number, struct packet *packet)
 {
-	assert(stream->open);
-	assert(packet->begin <= packet->end && stream->end <= packet->begin);
-	packet->lost = stream_losses(stream);
 	packet->pid = stream->outer_pid;
 	packet->tid = stream->outer_tid;
 	packet->inner_pid = stream->pid;
 	packet->inner_tid = stream->tid;
 	if (sink->name)
 		sink->name(sink->name_context, packet);
-	struct error *error = NULL;
 	if (sink->is_closed)
-		error = error_new(ERROR_FAILED, "the trace can't be written any more");
-	else if (sink->writer)
-		error = writer_packet(sink->writer, stream->number, packet);
+		return error_new(ERROR_FAILED, "the trace can't be written any more");
+	return sink->writer ? writer_packet(sink->writer, number, packet) : NULL;
+}
+
+struct error *stream_write(struct stream *stream, struct stream_sink *sink, struct packet *packet)
+{
+	assert(stream->open);
+	assert(packet->begin <= packet->end && stream->end <= packet->begin);
+	packet->lost = stream_losses(stream);
+	struct error *error = stream_put(stream, sink, stream->number, packet);
 	if (error)
 		return error;
 	stream->end = packet->end;
 	stream->told = packet->lost;
 	sink->totals->packets++;
 	return NULL;
+}
+
+struct error *stream_write_pairs(struct stream *stream, struct stream_sink *sink,
+				 struct packet *packet)
+{
+	assert(stream->open && packet->begin <= packet->end);
+	if (!stream->pairs)
+		stream->pairs = sink->next_number++;
+	packet->lost = 0; /* the stream's own packets tell */
+	struct error *error = stream_put(stream, sink, stream->pairs, packet);
+	if (!error)
+		sink->totals->packets++;
+	return error;
 }
 
 bool stream_gives_up(struct stream_sink *sink, struct error *error)
@@ -114,6 +131,8 @@ struct error *stream_finish(struct stream *stream, struct stream_sink *sink, uin
 	sink->totals->lost += stream->lost;
 	if (sink->writer)
 		writer_end_stream(sink->writer, stream->number);
+	if (sink->writer && stream->pairs)
+		writer_end_stream(sink->writer, stream->pairs);
 	stream->open = false;
 	return NULL;
 }

@@ -20,6 +20,9 @@ struct stream {
 	bool dead; /* its thread has ended */
 	bool busy; /* its thread has chunks */
 	uint64_t number; /* for the writer */
+	uint64_t pairs; /* likewise, for events that are older than others before them; 0: none */
+	uint64_t pairs_end; /* of their latest packet */
+	uint64_t pairs_until; /* up to this clock they were written, and will be read again */
 	uint32_t pid, tid; /* as the record said when the stream was opened */
 	uint32_t outer_pid, outer_tid;
 	uint32_t process; /* dt_state.process */
@@ -62,6 +65,10 @@ void stream_note_lost(struct stream *stream, struct stream_sink *sink, uint64_t 
 
 /* Writes a packet; `packet` has begin, end, events, size and padding. */
 struct error *stream_write(struct stream *stream, struct stream_sink *sink, struct packet *packet);
+
+/* Writes a packet of pairs (pairs.c), which may begin before the packet before it ends. */
+struct error *stream_write_pairs(struct stream *stream, struct stream_sink *sink,
+				 struct packet *packet);
 
 /* The packet couldn't be written. True: its events are given up, and the error is the sink's. */
 bool stream_gives_up(struct stream_sink *sink, struct error *error);

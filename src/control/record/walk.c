@@ -166,6 +166,18 @@ static uint64_t walk_stamp(struct walk *walk, uint64_t header, uint64_t id)
 	return walk->clock << DT_EVENT_ID_BITS | id;
 }
 
+/* Bytes of a copied event of variable size; 0: it doesn't match its type. */
+static size_t walk_measure(const struct walk *walk, uint64_t id, const uint64_t *event, size_t size)
+{
+	const struct event_type *type = &walk->types->items[id];
+
+	if (type->is_pair)
+		event_measure_pair(type, event, size, &size);
+	else
+		size = event_measure(type, event, size);
+	return size;
+}
+
 /* Copies an event of variable size, without its size word. False: it doesn't match its type. */
 static bool walk_variable(struct walk *walk, uint64_t header, uint64_t id)
 {
@@ -178,7 +190,7 @@ static bool walk_variable(struct walk *walk, uint64_t header, uint64_t id)
 		return false;
 	for (size_t i = 2; i < words; i++)
 		walk->to[i - 1] = __atomic_load_n(walk->from + i, __ATOMIC_RELAXED);
-	if (event_measure(&walk->types->items[id], walk->to, (words - 1) * 8) != size - 8)
+	if (walk_measure(walk, id, walk->to, (words - 1) * 8) != size - 8)
 		return false;
 	walk->to[0] = walk_stamp(walk, header, id);
 	walk->last_padding = (uint32_t)(words * 8 - size);
@@ -231,10 +243,7 @@ void walk_uncount(struct walk *walk, const uint64_t *events, uint64_t count)
 
 		walk->hits[id]--;
 		if (walk_is_variable(walk, id))
-			events +=
-				(event_measure(&walk->types->items[id], events, DT_EVENT_SIZE_MAX) +
-				 7) /
-				8;
+			events += (walk_measure(walk, id, events, DT_EVENT_SIZE_MAX) + 7) / 8;
 		else
 			events += walk_size(walk, id);
 	}

@@ -115,7 +115,8 @@ static void observe_events(void *context, const struct reader_batch *batch)
 							.words = batch->words,
 							.begin = batch->begin,
 							.lost = batch->lost,
-							.frequency = session->clock.frequency });
+							.frequency = session->clock.frequency,
+							.is_pairs = batch->is_pairs });
 	log_tracer_observe(session, batch);
 }
 

@@ -183,6 +183,7 @@ struct error *session_step(struct session *session, unsigned timeout_ms)
 	garbage_step(session, now_ns());
 	exits_grow(session, now_ns());
 	exits_watch(session, now_ns());
+	exits_open_look(session, now_ns());
 	if (!error)
 		error = recording_step(session);
 	session_look(session);

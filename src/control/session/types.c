@@ -40,6 +40,7 @@ static struct error *make_exit_type(struct tracepoint *tracepoint, struct event_
 	if (asprintf(&type.name, "%s_exit", tracepoint->name) < 0)
 		return error_new(ERROR_FAILED, "out of memory");
 	describe_give_exit(tracepoint, &type);
+	type.is_pair = tramp_is_paired(&tracepoint->probe.event);
 	if (!tracepoint->tracer->uses_pool)
 		type.size = 0;
 	*ret_type = type;

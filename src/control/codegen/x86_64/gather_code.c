@@ -18,6 +18,7 @@
 #define GENERAL_SIZE ((int32_t)sizeof(struct dt_regs) - XMM_SIZE)
 #define REGS(field) ((int32_t)offsetof(struct dt_regs, field) - XMM_SIZE)
 #define CALL_ROOM 512
+#define BESIDE_SIZE 16 /* for the image's address, and rcx */
 #define FLAG_OF_SHIFT 11
 
 static const enum reg saved_regs[] = { RBX, RDX, RCX, RAX }; /* by record_emit_save */
@@ -28,7 +29,8 @@ static const enum reg lost_regs[] = { RSI, RDI, R8, R9, R10, R11 };
 
 size_t gather_room(const struct tramp_event *event)
 {
-	return event->program ? CALL_ROOM + event->program_size : 0;
+	/* two calls: with a late stub, too */
+	return event->program ? (event->is_pair ? 2 : 1) * CALL_ROOM + event->program_size : 0;
 }
 
 static struct mem general(int32_t xmm, enum reg reg)
@@ -57,19 +59,12 @@ static void emit_registers(struct emitter *e, int32_t xmm, int32_t frame, int32_
 	emit_store(e, mem_at(RSP, xmm + REGS(duration)), RDX);
 }
 
-void gather_emit_call(struct emitter *e, const struct tramp_env *env,
-		      const struct tramp_event *event, int32_t image, int32_t saved,
-		      size_t *ret_field)
+/* Calls the agent. rax = where it writes the event; 0: in the pool. */
+static void emit_call(struct emitter *e, const struct tramp_env *env,
+		      const struct tramp_event *event, size_t *ret_field)
 {
 	int32_t xmm = event->xmms ? XMM_SIZE : 0;
-	int32_t frame = xmm + GENERAL_SIZE;
 
-	emit_lea(e, RSP, mem_at(RSP, -frame));
-	emit_registers(e, xmm, frame + image, saved - image);
-	if (image)
-		emit_lea(e, RAX, mem_at(RSP, frame));
-	else
-		emit_mov_imm(e, RAX, 0);
 	emit_store(e, mem_at(RSP, xmm + REGS(image)), RAX);
 	for (unsigned i = 0; i < 16; i++) {
 		if (event->xmms >> i & 1)
@@ -90,16 +85,56 @@ void gather_emit_call(struct emitter *e, const struct tramp_env *env,
 	emit_call_mem(e, mem_at(RBX, (int32_t)offsetof(struct dt_control, gather)));
 	for (size_t i = 0; i < sizeof(lost_regs) / sizeof(lost_regs[0]); i++)
 		emit_load(e, lost_regs[i], general(xmm, lost_regs[i]));
-	emit_lea(e, RSP, mem_at(RSP, frame));
+	emit_lea(e, RSP, mem_at(RSP, xmm + GENERAL_SIZE));
+}
+
+void gather_emit_call(struct emitter *e, const struct tramp_env *env,
+		      const struct tramp_event *event, int32_t image, int32_t saved,
+		      size_t *ret_field)
+{
+	int32_t xmm = event->xmms ? XMM_SIZE : 0;
+	int32_t frame = xmm + GENERAL_SIZE;
+
+	emit_lea(e, RSP, mem_at(RSP, -frame));
+	emit_registers(e, xmm, frame + image, saved - image);
+	if (image)
+		emit_lea(e, RAX, mem_at(RSP, frame));
+	else
+		emit_mov_imm(e, RAX, 0);
+	emit_call(e, env, event, ret_field);
+}
+
+void gather_emit_beside(struct emitter *e, const struct tramp_env *env,
+			const struct tramp_event *event, int32_t saved, int32_t rsi_at,
+			size_t *ret_field)
+{
+	int32_t xmm = event->xmms ? XMM_SIZE : 0;
+	int32_t frame = xmm + GENERAL_SIZE;
+
+	emit_lea(e, RSP, mem_at(RSP, -BESIDE_SIZE));
+	emit_store(e, mem_at(RSP, 0), RBX);
+	emit_store(e, mem_at(RSP, 8), RCX);
+	emit_lea(e, RSP, mem_at(RSP, -frame));
+	emit_registers(e, xmm, frame + BESIDE_SIZE, saved);
+	emit_load(e, RAX, mem_at(RSP, frame + BESIDE_SIZE + rsi_at));
+	emit_store(e, general(xmm, RSI), RAX);
+	emit_load(e, RAX, mem_at(RSP, frame));
+	emit_call(e, env, event, ret_field);
+	emit_load(e, RCX, mem_at(RSP, 8));
+	emit_lea(e, RSP, mem_at(RSP, BESIDE_SIZE));
+}
+
+void gather_emit_distance(struct emitter *e, size_t field)
+{
+	emit_align(e, sizeof(uint64_t));
+	int32_t distance = (int32_t)(e->size - field);
+
+	if (!emit_failed(e))
+		memcpy(e->bytes + field - sizeof(distance), &distance, sizeof(distance));
 }
 
 void gather_emit_program(struct emitter *e, const struct tramp_event *event, size_t field)
 {
-	int32_t distance;
-
-	emit_align(e, sizeof(uint64_t));
-	distance = (int32_t)(e->size - field);
-	if (!emit_failed(e))
-		memcpy(e->bytes + field - sizeof(distance), &distance, sizeof(distance));
+	gather_emit_distance(e, field);
 	emit_bytes(e, event->program, event->program_size);
 }

@@ -229,7 +229,8 @@ static struct error *scan(struct trace_input *input)
 		if (input->runs.count)
 			qsort(input->runs.items, input->runs.count, sizeof(*input->runs.items),
 			      by_thread);
-		if (!has_overlaps(input))
+		input->has_overlaps = has_overlaps(input);
+		if (!input->has_overlaps)
 			break;
 	}
 	packet_gaps_join(&input->gaps);

@@ -4,7 +4,7 @@
  *
  * trace_input_open goes through the heads of all packets and refuses a trace that isn't exactly
  * what writer.c writes. Events are read by a packet_cursor: of a file, or of a thread's runs one
- * after the other, which need no merging.
+ * after the other, which overlap only where calls were recorded at their exit (run_merge.h).
  */
 #ifndef DYNTRACE_TRACE_INPUT_H
 #define DYNTRACE_TRACE_INPUT_H
@@ -35,6 +35,7 @@ struct trace_input {
 	struct trace_layout layout;
 	VEC(struct trace_file) files; /* by name: the order in which libbabeltrace2 numbers them */
 	VEC(struct trace_run) runs; /* by process, thread and begin */
+	bool has_overlaps; /* some of one thread (run_merge.h) */
 	struct packet_gaps gaps; /* packets that no file has */
 	uint64_t size; /* bytes of all packets */
 };

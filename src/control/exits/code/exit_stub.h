@@ -2,7 +2,7 @@
  * exit_stub.h - code for function exits: the part of an entry trampoline that takes a return stub,
  * the stubs, the code that records an exit, and the unwind table of all of them.
  *
- * The protocol is R1 to R9 of returns.h. Pure: writes the buffers it is given.
+ * The protocol is R1 to R10 of returns.h. Pure: writes the buffers it is given.
  */
 #ifndef DYNTRACE_EXIT_STUB_H
 #define DYNTRACE_EXIT_STUB_H
@@ -27,6 +27,9 @@
  *	programs	the same; DT_REG_DURATION; with tramp_event.st0 and st1 also DT_REG_ST0 and
  *			DT_REG_ST1, for long double
  *
+ * With `is_pair` the exit's event is a pair (program.h): the offsets of its fields are those in the
+ * pair, behind the pair_size bytes of the entry's.
+ *
  * Its filter decides at the exit. `kept` are words that the entry keeps for the exit (DT_OP_KEPT).
  * A gathered exit has its duration as its first field: the summary reads it there.
  */
@@ -43,6 +46,8 @@ struct exit_labels {
 	struct label miss, busy, taken, out;
 	size_t site_field; /* where the distance to the site goes */
 	size_t again_field; /* likewise; 0: none */
+	/* of pairs whose entry is gathered: where the distances to its program go; 0: none */
+	size_t program_field, late_program_field;
 };
 
 /* Around record_emit_save and record_emit_restore: rsi, and a word for the clock. */

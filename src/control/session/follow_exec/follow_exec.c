@@ -408,6 +408,7 @@ static void follow_step(struct session *root, uint64_t now_ns)
 	for (size_t i = 0; i < follow->execs.count; i++) {
 		exits_grow(follow->execs.items[i].session, now_ns);
 		exits_watch(follow->execs.items[i].session, now_ns);
+		exits_open_look(follow->execs.items[i].session, now_ns);
 	}
 	if (now_ns < follow->next_look)
 		return;

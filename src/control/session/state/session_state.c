@@ -76,7 +76,8 @@ void session_note_sizes(const struct session *session)
 
 		assert(type->id == id);
 
-		control->sizes[id] = (uint16_t)(type->is_variable ? DT_SIZE_VARIES : type->size);
+		control->sizes[id] = (uint16_t)(type->is_variable ? DT_SIZE_VARIES :
+							    event_type_pool_size(type));
 	}
 	/* pairs with the agent's load of event_count: sizes come first */
 	__atomic_store_n(&control->event_count, (uint32_t)session->types->count, __ATOMIC_RELEASE);

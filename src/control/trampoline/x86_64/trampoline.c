@@ -113,7 +113,7 @@ static void emit_write(struct emitter *e, const struct tramp_env *env,
 
 static bool has_fast_path(const struct tramp_event *event)
 {
-	return !event->program && tramp_is_recorded(event);
+	return !event->program && tramp_is_recorded(event) && !tramp_is_paired(event);
 }
 
 /* Has the trampoline write the event itself. */
@@ -250,6 +250,8 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 		exit_emit_leave(e, env, &l->exit);
 	if (!tramp_is_recorded(event))
 		emit_unrecorded(e, env, event, l);
+	else if (tramp_is_paired(event))
+		emit_stub(e, env, event, l);
 	else if (event->program)
 		emit_gathered(e, env, event, l);
 	else if (!tramp_event_is_own(event))
@@ -313,6 +315,17 @@ static void emit_exit(struct emitter *e, const struct tramp_env *env,
 		exit_emit_records(e, env, event->at_exit);
 }
 
+static void emit_program(struct emitter *e, const struct tramp_event *event,
+			 const struct event_labels *l)
+{
+	if (tramp_is_paired(event) && l->exit.late_program_field)
+		gather_emit_distance(e, l->exit.late_program_field);
+	gather_emit_program(e, event,
+			    tramp_is_paired(event)	 ? l->exit.program_field :
+			    event->count.keys.table.v ? l->key.program_field :
+							 l->program_field);
+}
+
 /* Writes the words that `jmp [switch]` reads, the distances to them, and the data of exits. */
 static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp_env *env,
 		      const struct event_labels *labels)
@@ -337,10 +350,7 @@ static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp
 		if (event->foreign.function.v)
 			foreign_emit_data(e, event, saved_size(event), &labels[i].foreign);
 		else if (event->program)
-			gather_emit_program(e, event,
-					    event->count.keys.table.v ?
-						    labels[i].key.program_field :
-						    labels[i].program_field);
+			emit_program(e, event, &labels[i]);
 	}
 }
 

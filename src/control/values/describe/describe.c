@@ -13,6 +13,7 @@
 #include "marker_fields.h"
 
 #define STRING_MAX_LEAST 16u
+#define PAIR_ENTRY_MAX (DT_EVENT_SIZE_MAX * 2 / 3) /* the rest is the exit's */
 
 static const uint8_t c_registers[] = { RDI, RSI, RDX, RCX, R8, R9 };
 static const uint8_t go_registers[] = { RAX, RBX, RCX, RDI, RSI, R8, R9, R10, R11 };
@@ -126,6 +127,7 @@ static struct error *finish(struct describe *d)
 	event->program_size = (uint32_t)size;
 	event->xmms = describe_xmms(values->program);
 	values->program->rip = d->tracepoint->probe.place.address.v;
+	values->program->pair = event->is_pair ? DT_PAIR_ENTRY : DT_PAIR_NONE;
 	return NULL;
 }
 
@@ -171,6 +173,15 @@ bool describe_filters_exit(struct describe *d, const char *filter)
 	return false;
 }
 
+bool describe_is_pair(struct describe *d)
+{
+	const struct tracepoint *tracepoint = d->tracepoint;
+	const char *filter = tracepoint->request->spec.filter;
+
+	return tracepoint->kind == TRACEPOINT_FUNCTION && tracepoint->tracer->uses_pool && filter &&
+	       describe_filters_exit(d, filter);
+}
+
 struct error *describe_set_filter(struct describe *d, const char *filter,
 				  struct value_ops **ret_native)
 {
@@ -202,10 +213,9 @@ struct error *describe_set_filter(struct describe *d, const char *filter,
 	return NULL;
 }
 
-static struct error *set_limits(struct describe *d)
+struct error *describe_set_limits(struct describe *d, struct tramp_limits *limits)
 {
 	const struct tracepoint_spec *spec = &d->tracepoint->request->spec;
-	struct tramp_limits *limits = &d->tracepoint->probe.event.limits;
 
 	if (!spec->every && !spec->first && !spec->rate)
 		return NULL;
@@ -254,6 +264,9 @@ static struct error *describe_all(struct describe *d, uint32_t string_max)
 
 	shape_init(&d->shape, d->debug, string_max);
 	d->shape.depth_max = SHAPE_DEPTH_MAX >> d->flatter;
+	tracepoint->probe.event.is_pair = describe_is_pair(d);
+	if (tracepoint->probe.event.is_pair)
+		d->shape.size_most = PAIR_ENTRY_MAX;
 	if (!tracepoint_has_values(tracepoint))
 		;
 	else if (tracepoint->probe.place.marker)
@@ -271,8 +284,8 @@ static struct error *describe_all(struct describe *d, uint32_t string_max)
 	if (!error && describe_is_keyed(tracepoint))
 		error = describe_native_key(d);
 	tracepoint->probe.event.filter = tracepoint->values.filter;
-	if (!error)
-		error = set_limits(d);
+	if (!error && !tracepoint->probe.event.is_pair)
+		error = describe_set_limits(d, &tracepoint->probe.event.limits);
 	return error ? error : finish(d);
 }
 

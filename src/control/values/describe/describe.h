@@ -74,6 +74,10 @@ struct error *describe_set_filter(struct describe *d, const char *filter,
 /* Does the filter ask for the exit: by $ret and the like, or by `ret` and `duration` where these
  * aren't arguments? */
 bool describe_filters_exit(struct describe *d, const char *filter);
+/* Does the exit decide whether the call is recorded at all, and record both (R10)? */
+bool describe_is_pair(struct describe *d);
+/* --every, --first, --rate: for the trampoline (*limits), or for the shape's program. */
+struct error *describe_set_limits(struct describe *d, struct tramp_limits *limits);
 /* The xmm registers that the program reads, as bits. */
 uint16_t describe_xmms(const struct dt_program *program);
 /* describe_exit.c: lays out the exit's event. */

@@ -210,7 +210,7 @@ static bool is_common(const struct describe *d)
 	const struct tramp_event *exit = d->exit;
 	const struct tramp_field *ret = &exit->fields[0];
 
-	if (exit->program || exit->filter || exit->kept_count)
+	if (exit->program || exit->filter || exit->kept_count || exit->is_pair)
 		return false;
 	if (d->shape.field_count == 1)
 		return true;
@@ -231,6 +231,34 @@ static void move_rsi(struct tramp_event *exit)
 	}
 }
 
+/* Bytes of the entry's part in a pair, at most: its clock and its fields. */
+static uint32_t entry_part(const struct describe *d)
+{
+	const struct tramp_event *entry = &d->tracepoint->probe.event;
+
+	return entry->program ? entry->size - 8 : entry->size;
+}
+
+/* Makes a pair of the exit (program.h): the entry's fields lie before its own. */
+static void make_pair(const struct describe *d, struct dt_program *program)
+{
+	const struct tramp_event *entry = &d->tracepoint->probe.event;
+	struct tramp_event *exit = d->exit;
+
+	exit->is_pair = true;
+	if (program) {
+		program->pair = entry->program ? DT_PAIR_GATHERED : DT_PAIR_PLAIN;
+		program->pair_size = entry->program ? 0 : entry->size - 8;
+		program->size_max += entry_part(d);
+		return;
+	}
+	assert(!entry->program);
+	exit->pair_size = entry->size - 8;
+	for (size_t i = 0; i < exit->field_count; i++)
+		exit->fields[i].offset = (uint16_t)(exit->fields[i].offset + entry->size);
+	exit->size += entry->size;
+}
+
 static struct error *finish(struct describe *d)
 {
 	struct values *values = &d->tracepoint->values;
@@ -242,6 +270,9 @@ static struct error *finish(struct describe *d)
 
 	if (error)
 		return error;
+	values->exit_size = exit->size;
+	if (d->tracepoint->probe.event.is_pair)
+		make_pair(d, values->exit_program);
 	exit->filter = values->exit_filter;
 	exit->count.keys.has_condition = d->shape.condition.count > 0;
 	exit->filters_duration = uses(exit->filter, DT_OP_REG, DT_REG_DURATION);
@@ -256,12 +287,11 @@ static struct error *finish(struct describe *d)
 	if (is_common(d)) {
 		if (d->shape.field_count == 1)
 			d->shape.fields[0].offset = EXIT_EVENT_DURATION;
-		exit->size = EXIT_EVENT_SIZE;
+		values->exit_size = EXIT_EVENT_SIZE;
 	} else {
 		values->exit = take_ptr(&d->exit);
 		d->tracepoint->probe.event.at_exit = values->exit;
 	}
-	values->exit_size = exit->size;
 	values->exit_fields = take_ptr(&d->shape.fields);
 	values->exit_field_count = d->shape.field_count;
 	d->shape.field_count = 0;
@@ -277,6 +307,11 @@ static struct error *describe_in_order(struct describe *d, uint32_t string_max, 
 
 	shape_init(&d->shape, d->debug, string_max);
 	d->shape.depth_max = SHAPE_DEPTH_MAX >> d->flatter;
+	if (d->tracepoint->probe.event.is_pair) {
+		/* one of the two gathered: the agent writes both */
+		d->shape.is_gathered = d->tracepoint->probe.event.program != NULL;
+		d->shape.size_most = DT_EVENT_SIZE_MAX - entry_part(d);
+	}
 	if (describe_is_keyed(d->tracepoint)) {
 		error = describe_keys(d);
 	} else {
@@ -290,6 +325,8 @@ static struct error *describe_in_order(struct describe *d, uint32_t string_max, 
 	d->tracepoint->values.filters_exits = filter && describe_filters_exit(d, filter);
 	if (!error && d->tracepoint->values.filters_exits)
 		error = describe_set_filter(d, filter, &d->tracepoint->values.exit_filter);
+	if (!error && d->tracepoint->probe.event.is_pair)
+		error = describe_set_limits(d, &d->exit->limits);
 	return error;
 }
 

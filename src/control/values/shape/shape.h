@@ -63,6 +63,7 @@ struct shape {
 	bool has_key, key_is_number; /* count by key: the fields are the key, or `key` leaves it */
 	struct value_ops key, value; /* likewise: a number; what is summed up, if count isn't 0 */
 	uint32_t string_max;
+	uint32_t size_most; /* bytes of a gathered event; 0: as many as an event may have */
 	unsigned depth_max; /* levels of structs in structs; deeper ones aren't recorded */
 	size_t steps; /* members visited: bounds structs that hold themselves */
 	bool is_gathered;

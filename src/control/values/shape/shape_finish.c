@@ -377,6 +377,7 @@ struct error *shape_finish(struct shape *shape, struct tramp_event *event,
 {
 	struct builder b = { .shape = shape, .size = HEAD };
 	struct dt_program *program;
+	uint32_t most = shape->size_most ? shape->size_most : DT_EVENT_SIZE_MAX;
 
 	if (shape_is_plain(shape, event)) {
 		*ret_program = NULL;
@@ -392,7 +393,7 @@ struct error *shape_finish(struct shape *shape, struct tramp_event *event,
 	vec_free(&b.ops);
 	if (!program)
 		return error_new(ERROR_FAILED, "out of memory, or too many values");
-	shape->is_too_long = program->size_max > DT_EVENT_SIZE_MAX;
+	shape->is_too_long = program->size_max > most;
 	shape->has_too_many = program->op_count > DT_PROGRAM_OPS_MAX;
 	if (shape->has_too_many) {
 		free(program);
@@ -403,7 +404,7 @@ struct error *shape_finish(struct shape *shape, struct tramp_event *event,
 		return error_new(
 			ERROR_FAILED,
 			"event of up to %u bytes is too long: the limit is %u (lower --string-max)",
-			b.size, DT_EVENT_SIZE_MAX);
+			b.size, most);
 	}
 	event->field_count = 0;
 	event->size = program->size_max;

@@ -107,6 +107,20 @@ void exit_emit_duration(struct emitter *e, const struct tramp_env *env)
 	emit_shrd_imm(e, RAX, RDX, 32);
 }
 
+/* Copies the entry's part of a pair (program.h) to the event at rbx. rax, rdx are lost. */
+static void emit_entry_part(struct emitter *e, const struct tramp_event *event)
+{
+	emit_load(e, RAX, mem_at(RSI, STUB(start)));
+	emit_store(e, mem_at(RBX, 8), RAX);
+	if (!event->pair_size)
+		return;
+	emit_load(e, RDX, mem_at(RSI, (int32_t)DT_TIMES_AT(values)));
+	for (int32_t at = 16; at < 16 + (int32_t)event->pair_size; at += 8) {
+		emit_load(e, RAX, mem_at(RDX, at));
+		emit_store(e, mem_at(RBX, at), RAX);
+	}
+}
+
 /* Writes the event, which ends at pool + ebx; rdx = clock. The caller stores the header in rcx once
  * more, without the pending mark. */
 static void emit_exit_event(struct emitter *e, const struct tramp_env *env,
@@ -132,6 +146,8 @@ static void emit_exit_event(struct emitter *e, const struct tramp_env *env,
 		timed = true;
 		emit_store(e, mem_at(RBX, event->fields[i].offset), RAX);
 	}
+	if (event->is_pair)
+		emit_entry_part(e, event);
 }
 
 void exit_emit_give_back(struct emitter *e, const struct tramp_env *env)
@@ -254,6 +270,7 @@ void exit_emit_records(struct emitter *e, const struct tramp_env *env,
 		exit_emit_fresh(e, env, &l.unrecorded, &l.lost);
 	if (event->filter)
 		exit_emit_filter(e, env, event, &l.unwanted);
+	filter_emit_limits(e, env, &event->limits, &l.unwanted);
 	emit_same_thread(e, env, &l);
 	if (event->program)
 		emit_gathered_exit(e, env, event, &l);
@@ -291,8 +308,9 @@ size_t exit_room(const struct tramp_event *event)
 		return 0;
 	return EXIT_ENTRY_ROOM +
 	       (own ? EXIT_CODE_ROOM + (own->field_count + own->kept_count) * EXIT_FIELD_ROOM +
-			      gather_room(own) + filter_room(own) :
-		      0);
+			      gather_room(own) + filter_room(own) + own->pair_size * 2 :
+		      0) +
+	       (event->is_pair ? 2 * event->field_count * EXIT_FIELD_ROOM : 0);
 }
 
 bool exit_emit_stubs(const struct tramp_env *env, uint32_t first, uint32_t end, uint8_t *bytes)

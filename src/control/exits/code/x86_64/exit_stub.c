@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "shared/layout.h"
+#include "control/codegen/gather_code.h"
 #include "control/codegen/record_code.h"
 #include "control/exits/code/exit_code.h"
 
@@ -148,11 +149,38 @@ static void emit_keep_times(struct emitter *e, const struct tramp_keys *keys)
 	emit_store(e, mem_at(RCX, (int32_t)DT_TIMES_AT(covered_before)), RBX);
 }
 
+/* rcx = the stub's slot. Keeps the entry's values for the exit (R10). rax, rbx are lost. */
+static void emit_values(struct emitter *e, const struct tramp_env *env,
+			const struct tramp_event *event, size_t *ret_field)
+{
+	emit_note(e, "keep the values: the exit decides whether the call is recorded");
+	emit_load(e, RBX, mem_at(RCX, (int32_t)DT_TIMES_AT(values)));
+	if (event->program) {
+		emit_store_imm(e, mem_at(RBX, 8), 0); /* not made */
+		gather_emit_beside(e, env, event, ENTRY_RA, EXIT_SAVED_RSI, ret_field);
+		return;
+	}
+	for (size_t i = 0; i < event->field_count; i++) {
+		struct tramp_field field = event->fields[i];
+
+		if (field.source == SOURCE_REGISTER && field.reg == RSI) {
+			field.source = SOURCE_STACK;
+			field.disp = ENTRY_RSI;
+			field.load = sizeof(uint64_t);
+		}
+		field.offset += 8; /* an image has two words before its fields */
+		record_emit_field(e, 0, ENTRY_RA, &field);
+	}
+}
+
 /* Keeps what the exit needs in the stub's slot, rcx. */
-static void emit_fill(struct emitter *e, const struct tramp_event *event)
+static void emit_fill(struct emitter *e, const struct tramp_env *env,
+		      const struct tramp_event *event, size_t *ret_field)
 {
 	emit_load(e, RAX, mem_at(RSP, ENTRY_CLOCK));
 	emit_store(e, mem_at(RCX, STUB(start)), RAX);
+	if (tramp_is_paired(event) && (event->program || event->field_count))
+		emit_values(e, env, event, ret_field);
 	if (event->at_exit && event->at_exit->kept_count)
 		emit_keep(e, event->at_exit);
 	if (is_timed(event))
@@ -165,7 +193,7 @@ void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct
 	emit_find_hint(e, env, event->id);
 	emit_claim(e, env, event->id, l);
 	emit_bind(e, &l->taken);
-	emit_fill(e, event);
+	emit_fill(e, env, event, &l->program_field);
 	record_emit_restore(e, false);
 	exit_emit_restore(e);
 	emit_lea(e, RSP, mem_at(RSP, 8));
@@ -176,15 +204,15 @@ void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct
 }
 
 /* rcx = the slot of a late stub, which isn't put on the stack yet (R9). In use from the end on. */
-static void emit_late(struct emitter *e, const struct tramp_event *event, struct label *late,
-		      struct label *out)
+static void emit_late(struct emitter *e, const struct tramp_env *env,
+		      const struct tramp_event *event, struct label *late, struct exit_labels *l)
 {
 	emit_bind(e, late);
-	emit_fill(e, event);
+	emit_fill(e, env, event, &l->late_program_field);
 	emit_load(e, RAX, mem_at(RCX, STUB(sp)));
 	emit_xor_imm(e, RAX, (int32_t)DT_RETURN_BUSY);
 	emit_store(e, mem_at(RCX, STUB(sp)), RAX);
-	emit_jmp(e, out);
+	emit_jmp(e, &l->out);
 }
 
 void exit_emit_miss(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
@@ -221,7 +249,7 @@ void exit_emit_miss(struct emitter *e, const struct tramp_env *env, const struct
 	emit_bind(e, &none);
 	emit_jmp(e, &l->out);
 	if (event->may_be_late)
-		emit_late(e, event, &late, &l->out);
+		emit_late(e, env, event, &late, l);
 }
 
 /* Data: a struct dt_return_site, and the distance to it, which ends at `field`. */
@@ -251,7 +279,9 @@ void exit_emit_again(struct emitter *e, const struct tramp_env *env,
 {
 	const struct tramp_limits *limits = &event->limits;
 
-	if (event->may_be_late && (event->filter || event->program || limits->every ||
+	bool is_gathered = event->program && !tramp_is_paired(event);
+
+	if (event->may_be_late && (event->filter || is_gathered || limits->every ||
 				   limits->first || limits->rate))
 		emit_ask(e, env, ENTRY_RA, &l->again_field);
 }
@@ -281,6 +311,14 @@ void exit_emit_leave_site(struct emitter *e, const struct tramp_event *event,
 	emit_site(e, &site, l->site_field);
 }
 
+/* Bytes of the entry's values, as an image (R10). */
+static uint32_t values_size(const struct tramp_event *event)
+{
+	if (!tramp_is_paired(event))
+		return 0;
+	return event->program ? event->size : event->size + 8;
+}
+
 static uint32_t timed_flags(const struct tramp_event *event)
 {
 	const struct tramp_keys *keys = &event->count.keys;
@@ -297,7 +335,8 @@ bool exit_emit_site(struct emitter *e, const struct tramp_env *env, struct tramp
 				       .exit = env->exit.v,
 				       .id = event->id,
 				       .flags = timed_flags(event) |
-						(event->is_late ? DT_SITE_LATE : 0) };
+						(event->is_late ? DT_SITE_LATE : 0),
+				       .values = values_size(event) };
 	struct dt_return_site again = { .id = event->id, .flags = DT_SITE_AGAIN };
 
 	if (l->again_field)

@@ -1,0 +1,307 @@
+/*
+ * pairs.c - calls that are recorded at their exit (R10): from one event of the pool to two of the
+ * trace, each with its own time.
+ *
+ * A trace's packet has its events in order of time, but the entry of a pair is older than events
+ * that were written before it: those of calls inside it. So pairs have packets of their own, beside
+ * the thread's other events: sorted within one reading, and in another lane if a packet begins
+ * before the end of the one before it (writer.h). Readers of a trace merge lanes by time, and so
+ * see the calls as they were. As a rule two or three lanes are enough, however many calls there
+ * are.
+ *
+ * (V4) A packet of pairs has its events in order of time; those that have one clock as they
+ *      happened: first exits, then calls that took no time, then entries, the outermost first.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/ctf/writer.h"
+#include "reader_state.h"
+#include "walk.h"
+
+#define CLOCK_MASK ((1ULL << 40) - 1)
+#define BUFFER_WORDS (DT_CHUNK_BIG / 8)
+
+enum pair_part { PAIR_EXIT, PAIR_BRIEF, PAIR_ENTRY }; /* in this order (V4) */
+
+struct pair_event {
+	uint64_t clock;
+	uint32_t at, words; /* in pairs.events */
+	uint32_t number; /* of its pair, in order of exits */
+	enum pair_part part;
+};
+
+struct pairs {
+	VEC(struct pair_event) items;
+	uint64_t count; /* of pairs */
+	size_t used; /* words of `events` */
+	uint64_t events[BUFFER_WORDS], sorted[BUFFER_WORDS];
+};
+
+void pairs_free(struct pairs *pairs)
+{
+	if (!pairs)
+		return;
+	vec_free(&pairs->items);
+	free(pairs);
+}
+
+static bool is_pair(const struct reader *reader, const uint64_t *event)
+{
+	return reader->options.types->items[*event & DT_EVENT_ID_MASK].is_pair;
+}
+
+/* ---- out of the copy ------------------------------------------------------------------------- */
+
+static bool has_any(const struct reader *reader, const struct walk *walk)
+{
+	const uint64_t *at = reader->buffer;
+
+	for (uint64_t i = 0; i < walk->count; i++, at += readout_words(reader, at)) {
+		if (is_pair(reader, at))
+			return true;
+	}
+	return false;
+}
+
+static bool add_event(struct pairs *pairs, uint64_t clock, uint32_t id, const uint64_t *fields,
+		      size_t words, enum pair_part part)
+{
+	struct pair_event item = { .clock = clock,
+				   .at = (uint32_t)pairs->used,
+				   .words = (uint32_t)words,
+				   .number = (uint32_t)pairs->count,
+				   .part = part };
+
+	assert(words && pairs->used + words <= BUFFER_WORDS);
+	pairs->events[pairs->used] = clock << DT_EVENT_ID_BITS | id;
+	memcpy(pairs->events + pairs->used + 1, fields, (words - 1) * 8);
+	pairs->used += words;
+	return vec_push(&pairs->items, item);
+}
+
+/* Makes two events of a pair, whose exit has that clock. */
+static bool split(struct reader *reader, const struct stream *stream, const uint64_t *at,
+		  size_t words, uint64_t clock)
+{
+	struct pairs *pairs = reader->pairs;
+	uint32_t id = (uint32_t)(*at & DT_EVENT_ID_MASK);
+	const struct event_type *exit = &reader->options.types->items[id];
+	size_t all, entry = event_measure_pair(exit, at, words * 8, &all) / 8;
+	/* the target's word */
+	uint64_t begin = at[1] < clock ? at[1] : clock;
+	bool is_brief = begin == clock;
+
+	assert(exit->is_pair && entry && entry < words); /* R10 */
+	if (!add_event(pairs, begin, id - 1, at + 2, entry, is_brief ? PAIR_BRIEF : PAIR_ENTRY) ||
+	    !add_event(pairs, clock, id, at + 1 + entry, words - entry,
+		       is_brief ? PAIR_BRIEF : PAIR_EXIT))
+		return false;
+	pairs->count++;
+	reader->hits[id - 1]++;
+	open_calls_returned(reader, stream, id - 1, at[1]);
+	return true;
+}
+
+/* Moves the pairs of the copy to reader->pairs, and the other events together. */
+static bool take_out(struct reader *reader, struct stream *stream, struct walk *walk)
+{
+	uint64_t *at = reader->buffer, *to = at, clock = walk->first_clock, left = walk->count;
+	bool done = true;
+
+	for (walk->count = 0; left; left--) {
+		uint64_t before = *at >> DT_EVENT_ID_BITS;
+		size_t words = readout_words(reader, at);
+
+		if (!is_pair(reader, at)) {
+			readout_keep(reader, walk, to, at, words, clock);
+			to += words;
+		} else if (clock > stream->pairs_until) {
+			done &= split(reader, stream, at, words, clock);
+		} else {
+			reader->hits[*at & DT_EVENT_ID_MASK]--;
+		}
+		at += words;
+		if (left > 1)
+			clock += ((*at >> DT_EVENT_ID_BITS) - before) & CLOCK_MASK;
+	}
+	assert(to <= at && at == walk->to);
+	walk->to = to;
+	return done;
+}
+
+/* ---- in order -------------------------------------------------------------------------------- */
+
+/* (V4) */
+static int by_time(const void *a, const void *b)
+{
+	const struct pair_event *x = a, *y = b;
+
+	if (x->clock != y->clock)
+		return x->clock < y->clock ? -1 : 1;
+	if (x->part != y->part)
+		return x->part < y->part ? -1 : 1;
+	if (x->number != y->number)
+		return (x->number < y->number) == (x->part != PAIR_ENTRY) ? -1 : 1;
+	return x->at < y->at ? -1 : 1;
+}
+
+static size_t padding_of(const struct reader *reader, const struct pairs *pairs,
+			 const struct pair_event *item)
+{
+	const uint64_t *event = pairs->events + item->at;
+	uint64_t id = *event & DT_EVENT_ID_MASK;
+	const struct event_type *type = &reader->options.types->items[id];
+
+	if (!type->is_variable)
+		return reader->padding[id];
+	return item->words * 8 - event_measure(type, event, item->words * 8);
+}
+
+/* The trace has too many lanes for an entry as old as that: it gets the clock of the thread's last
+ * packet, and is counted as set back. */
+static void bring_forward(struct reader *reader, const struct stream *stream, struct pairs *pairs)
+{
+	struct trace_writer *writer = reader->sink.writer;
+
+	if (!writer || !writer_is_crowded(writer, pairs->items.items[0].clock))
+		return;
+	for (size_t i = 0; i < pairs->items.count; i++) {
+		struct pair_event *item = &pairs->items.items[i];
+		uint64_t id = pairs->events[item->at] & DT_EVENT_ID_MASK;
+
+		if (item->clock >= stream->pairs_end)
+			break;
+		item->clock = stream->pairs_end;
+		pairs->events[item->at] = item->clock << DT_EVENT_ID_BITS | id;
+		reader->totals.stepped_back++;
+	}
+}
+
+/* ---- into the trace -------------------------------------------------------------------------- */
+
+static void uncount(struct reader *reader, const struct pairs *pairs, size_t from)
+{
+	for (size_t i = from; i < pairs->items.count; i++)
+		reader->hits[pairs->events[pairs->items.items[i].at] & DT_EVENT_ID_MASK]--;
+}
+
+/* No file took the events from that one on. */
+static void lose(struct reader *reader, struct stream *stream, const struct pairs *pairs,
+		 size_t from)
+{
+	for (size_t i = from; i < pairs->items.count; i++) {
+		uint64_t id = pairs->events[pairs->items.items[i].at] & DT_EVENT_ID_MASK;
+
+		reader->unwritten[id]++;
+		stream->unwritten++;
+		reader->totals.lost++;
+		reader->totals.unwritten++;
+	}
+}
+
+static void observe(struct reader *reader, const struct stream *stream,
+		    const struct packet *packet)
+{
+	struct reader_batch batch = { .stream = stream->pairs,
+				      .pid = packet->pid,
+				      .tid = packet->tid,
+				      .process = packet->process,
+				      .begin = packet->begin,
+				      .events = packet->events,
+				      .words = packet->size / 8,
+				      .is_pairs = true };
+
+	if (reader->options.observe)
+		reader->options.observe(reader->options.observe_context, &batch);
+}
+
+/* Writes a packet of the sorted events from `from` on; neighbours in it have clocks that 40 bits
+ * tell apart (B6). *ret_next: the event behind it. */
+static struct error *write_packet(struct reader *reader, struct stream *stream, size_t from,
+				  size_t *ret_next)
+{
+	struct pairs *pairs = reader->pairs;
+	const struct pair_event *items = pairs->items.items;
+	struct packet packet = { .begin = items[from].clock, .events = pairs->sorted };
+	size_t next = from, words = 0;
+
+	do {
+		memcpy(pairs->sorted + words, pairs->events + items[next].at,
+		       items[next].words * 8);
+		words += items[next].words;
+		assert(next == from || items[next].clock >= packet.end); /* V4 */
+		packet.end = items[next].clock;
+		next++;
+	} while (next < pairs->items.count &&
+		 !((items[next].clock - packet.end) >> DT_CLOCK_GAP_SHIFT));
+	packet.size = words * 8;
+	packet.padding = padding_of(reader, pairs, &items[next - 1]);
+	struct error *error = stream_write_pairs(stream, &reader->sink, &packet);
+	if (error)
+		return error;
+	if (stream->pairs_end < packet.end)
+		stream->pairs_end = packet.end;
+	observe(reader, stream, &packet);
+	reader->totals.events += next - from;
+	reader->totals.bytes += packet.size;
+	*ret_next = next;
+	return NULL;
+}
+
+static struct error *write_all(struct reader *reader, struct stream *stream)
+{
+	struct pairs *pairs = reader->pairs;
+
+	qsort(pairs->items.items, pairs->items.count, sizeof(*pairs->items.items), by_time);
+	bring_forward(reader, stream, pairs);
+	for (size_t i = 0; i < pairs->items.count;) {
+		struct error *error = write_packet(reader, stream, i, &i);
+
+		if (!error)
+			continue;
+		uncount(reader, pairs, i); /* V3 */
+		if (!stream_gives_up(&reader->sink, error))
+			return error;
+		lose(reader, stream, pairs, i);
+		break;
+	}
+	return NULL;
+}
+
+/* Empties reader->pairs. False: out of memory. */
+static bool begin(struct reader *reader)
+{
+	if (!reader->pairs)
+		reader->pairs = calloc(1, sizeof(*reader->pairs));
+	if (reader->pairs)
+		reader->pairs->items.count = reader->pairs->count = reader->pairs->used = 0;
+	return reader->pairs != NULL;
+}
+
+struct error *pairs_write(struct reader *reader, struct stream *stream, struct walk *walk)
+{
+	if (!has_any(reader, walk))
+		return NULL;
+	if (!begin(reader))
+		return error_new(ERROR_FAILED, "out of memory");
+	if (!take_out(reader, stream, walk)) {
+		uncount(reader, reader->pairs, 0); /* V3 */
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	struct error *error = write_all(reader, stream);
+	if (!error)
+		stream->read += reader->pairs->count;
+	return error;
+}
+
+struct error *pairs_write_entry(struct reader *reader, struct stream *stream,
+				const struct open_call *call)
+{
+	if (!begin(reader) || !add_event(reader->pairs, call->begin, call->id, call->event + 1,
+					 call->words, PAIR_ENTRY))
+		return error_new(ERROR_FAILED, "out of memory");
+	reader->hits[call->id]++;
+	return write_all(reader, stream);
+}
