@@ -3,27 +3,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "vec.h"
 
-static bool strbuf_reserve(struct strbuf *buf, size_t more)
+bool strbuf_grow(struct strbuf *buf, size_t more)
 {
-	if (!buf->failed && buf->room - buf->length > more && buf->room)
-		return true; /* as a rule */
 	if (!buf->failed &&
 	    !vec_grow((void **)&buf->text, &buf->room, buf->length, more + 1, sizeof(char)))
 		buf->failed = true;
 	return !buf->failed;
-}
-
-void strbuf_add(struct strbuf *buf, const char *bytes, size_t length)
-{
-	if (!strbuf_reserve(buf, length))
-		return;
-	memcpy(buf->text + buf->length, bytes, length);
-	buf->length += length;
-	buf->text[buf->length] = '\0';
 }
 
 void strbuf_printf(struct strbuf *buf, const char *format, ...)

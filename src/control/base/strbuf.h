@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 struct strbuf {
 	char *text;
@@ -19,7 +20,17 @@ struct strbuf {
 
 __attribute__((format(printf, 2, 3))) void strbuf_printf(struct strbuf *buf, const char *format,
 							 ...);
-void strbuf_add(struct strbuf *buf, const char *bytes, size_t length);
+/* Makes room for so many bytes and a NUL. */
+bool strbuf_grow(struct strbuf *buf, size_t more);
+/* Here, as the length mostly is a constant: `view` adds a dozen short pieces per event. */
+static inline void strbuf_add(struct strbuf *buf, const char *bytes, size_t length)
+{
+	if ((buf->failed || buf->room - buf->length <= length) && !strbuf_grow(buf, length))
+		return;
+	memcpy(buf->text + buf->length, bytes, length);
+	buf->length += length;
+	buf->text[buf->length] = '\0';
+}
 void strbuf_free(struct strbuf *buf);
 
 #endif
