@@ -286,15 +286,16 @@ void calls_table_text(const struct calls_table *table, struct strbuf *text)
 		quote_format(text, "(and %" PRIu64 " more: --all-rows)\n", table->left);
 }
 
-void calls_table_fates(uint64_t unwound, uint64_t inside, uint64_t missed, struct strbuf *text)
+void calls_table_fates(const struct calls_fates *fates, struct strbuf *text)
 {
 	static const char *const meanings[] = {
 		"unwound (left by an exception, longjmp or the like)",
 		"inside (hadn't returned when recording ended)",
 		"missed (their returns couldn't be watched)",
 	};
-	uint64_t counts[] = { unwound, inside, missed };
+	uint64_t counts[] = { fates->unwound, fates->inside, fates->missed };
 	const char *before = "calls without an exit: ";
+	size_t length = text->length;
 
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 		if (!counts[i])
@@ -302,7 +303,7 @@ void calls_table_fates(uint64_t unwound, uint64_t inside, uint64_t missed, struc
 		quote_format(text, "%s%" PRIu64 " %s", before, counts[i], meanings[i]);
 		before = ", ";
 	}
-	text_add(text, unwound + inside + missed ? "\n" : "");
+	text_add(text, text->length > length ? "\n" : "");
 }
 
 /* ---- for programs --------------------------------------------------------------------------- */

@@ -77,7 +77,10 @@ void calls_table_json(const struct calls_table *table, struct strbuf *text);
 void calls_table_csv(const struct calls_table *table, struct strbuf *text);
 
 /* Explains calls without an exit in one line; nothing if there are none. */
-void calls_table_fates(uint64_t unwound, uint64_t inside, uint64_t missed, struct strbuf *text);
+struct calls_fates {
+	uint64_t unwound, inside, missed;
+};
+void calls_table_fates(const struct calls_fates *fates, struct strbuf *text);
 
 /* The distribution alone: a bar per line, with the percentiles beside. */
 void calls_histogram(const struct distribution *values, bool is_time, bool is_linear,

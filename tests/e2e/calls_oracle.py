@@ -1,5 +1,7 @@
 """The numbers of `dyntrace report` once more, from what babeltrace2 reads: packets by thread and begin, a stack of calls."""
 import collections
+import pathlib
+import re
 
 from harness import messages
 
@@ -11,6 +13,22 @@ class Packet:
         self.lost, self.events = lost, []
         self.process = context.get("procname", "")
         self.exits, self.exit_names = [], []  # (duration, ns), and their events
+
+
+def read_fates(text):
+    """What the recorder says of a function's calls without an exit: a count each."""
+    return {key: int(count) for key, count in map(str.split, text.split(", "))}
+
+
+def fates_of(path):
+    """Of the functions of which calls end unseen (O10), from the text of the metadata."""
+    fates = {}
+    for metadata in pathlib.Path(path).rglob("metadata"):
+        text = metadata.read_text(errors="surrogateescape")
+        names = dict(re.findall(r'name = "(.*)_entry";\n\tid = (\d+);', text))
+        said = dict(re.findall(r'\tfates_(\d+) = "(.*)";', text))
+        fates.update({name: read_fates(said[number]) for name, number in names.items() if number in said})
+    return fates
 
 
 def packets_of(path):
@@ -51,6 +69,7 @@ class Calls:
         self.lost = self.events = 0
         self.calls, self.hits = [], []  # every call that ended, and every entry or bare event
         packets, names, self.gaps = packets_of(path)
+        self.fates, self.unseen = fates_of(path), collections.Counter()
         self.lost_packets = sum(count for _, _, count in self.gaps)
         self.with_exit = {name[:-5] for name in names if name.endswith("_exit")}
         threads = collections.OrderedDict()
@@ -60,6 +79,16 @@ class Calls:
             self.read_thread(one)
         for durations in self.durations.values():
             durations.sort()
+        for name, fates in self.fates.items():
+            self.settle(self.numbers[name], fates, self.unseen[name])
+
+    @staticmethod
+    def settle(numbers, fates, left):
+        """(O10) Calls without an exit are what the recorder counted; the rest is inside."""
+        for key in ("missed", "unwound"):
+            numbers[key] = min(left, fates[key])
+            left -= numbers[key]
+        numbers["inside"] = left
 
     def misses_packets(self, begin, end):
         """Files have packets of several threads: a missing one may be any thread's that has no packet of its own at that time."""
@@ -85,10 +114,40 @@ class Calls:
                 self.numbers[function]["hits"] += 1
                 self.hits.append({"function": function, "entry": event, "exit": None,
                                   "caller": stack[-1]["name"] if stack else None})
+                if self.fates.get(function, {}).get("exits") == 0:
+                    self.unseen[function] += 1
+                    continue
+                if function in self.fates:
+                    self.end_unseen(stack, function)
                 if name.endswith("_entry") and function in self.with_exit:
                     stack.append({"name": function, "children": 0, "same": 0, "event": event})
+        is_cut = self.misses_packets(end_before, 1 << 64)
         for call in stack:
-            self.numbers[call["name"]]["cut" if self.misses_packets(end_before, 1 << 64) else "inside"] += 1
+            if call["name"] in self.fates and not is_cut:
+                self.unseen[call["name"]] += 1
+            else:
+                self.numbers[call["name"]]["cut" if is_cut else "inside"] += 1
+
+    def end_unseen(self, stack, function):
+        """(O10) A call is over if only calls that end unseen are inside it, and its function is called again."""
+        sure = max((i for i, call in enumerate(stack) if call["name"] not in self.fates), default=-1)
+        again = max((i for i, call in enumerate(stack) if call["name"] == function), default=-1)
+        while sure < again < len(stack):
+            self.drop(stack)
+
+    def drop(self, stack):
+        """Ends the innermost call without an exit."""
+        gone = stack.pop()
+        if gone["name"] in self.fates:
+            self.unseen[gone["name"]] += 1
+        else:
+            self.numbers[gone["name"]]["unwound"] += 1
+        if stack:
+            stack[-1]["children"] += gone["children"]
+        for outer in reversed(stack):
+            if outer["name"] == gone["name"]:
+                outer["same"] += gone["same"]
+                break
 
     def exit(self, stack, name, cycles, duration, frequency, cut_before, cut_open, event):
         numbers = self.numbers[name]
@@ -100,16 +159,11 @@ class Calls:
                     numbers["cut"] += 1
                 return
             numbers["partial"] += 1
+            self.unseen[name] -= self.unseen[name] > 0
             call = None
         else:
             while stack[-1]["name"] != name:
-                gone = stack.pop()
-                self.numbers[gone["name"]]["unwound"] += 1
-                stack[-1]["children"] += gone["children"]
-                for outer in reversed(stack):
-                    if outer["name"] == gone["name"]:
-                        outer["same"] += gone["same"]
-                        break
+                self.drop(stack)
             call = stack.pop()
         self.calls.append({"function": name, "entry": call and call["event"], "exit": event, "duration": duration,
                            "self": call and max(0, duration - call["children"]), "caller": stack[-1]["name"] if stack else None})

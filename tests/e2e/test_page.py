@@ -44,7 +44,7 @@ def check(page, trace):
     rows = table_of(page)
     assert set(rows) == {name for name, numbers in oracle.numbers.items() if numbers["hits"] or numbers["calls"]}
     for name, row in rows.items():
-        for key in ("hits", "calls", "total", "self", "max", "cut", "partial", "unwound", "inside"):
+        for key in ("hits", "calls", "total", "self", "max", "cut", "partial", "unwound", "inside", "missed"):
             assert row[key] == oracle.numbers[name][key], (name, key)
     for name, _, *counted in page.run(FUNCTIONS.replace("{0}", ALL)):
         numbers = oracle.numbers[name]
@@ -125,6 +125,34 @@ def test_forks(dyntrace, program_path, page):
     one = page(trace)
     check(one, trace)
     assert len(set(one.run("page.threads.map(thread => thread.pid)"))) == 6
+
+
+def test_calls_without_an_exit(dyntrace, program_path, page):
+    """(O10) Missed returns aren't calls that are still open."""
+    trace = record(dyntrace, "-e", "--function", "callee", "--function", "call_plainly", "--", program_path("runtime"))
+    one = page(trace)
+    assert check(one, trace).numbers["callee"]["missed"] == 100
+    assert "100 calls had returns that could not be watched: drawn as outlines" in one.run("document.getElementById('notes').textContent")
+    kinds = "Array.from(page.calls.kind).reduce((all, kind) => ({ ...all, [kind]: (all[kind] || 0) + 1 }), {})"
+    assert one.run(kinds) == {"0": 200, "6": 100}
+
+
+def test_exec(dyntrace, program_path, page):
+    """Programs that one process begins one after the other."""
+    trace = record(dyntrace, "-e", "--follow-exec", *CALLS, "--mode", "block", "--", "/bin/sh", "-c",
+                   f"{program_path('calls')} 20 1; exec {program_path('calls')} 30 2")
+    one = page(trace)
+    assert check(one, trace).numbers["top_"]["calls"] == 20 + 60
+    assert check_bars(one, trace) == 0
+
+
+def test_overwritten(dyntrace, program_path, page):
+    """A ring has the end of a recording: exits without entries, and calls cut where older events are gone."""
+    trace = record(dyntrace, "-e", *CALLS, "--mode", "overwrite", "--buffer-size", "1M", "--", program_path("calls"), 1000, 2)
+    one = page(trace)
+    oracle = check(one, trace)
+    check_bars(one, trace)
+    assert 0 < oracle.numbers["leaf"]["calls"] < 1000 * 9
 
 
 def test_probes(dyntrace, program_path, page):

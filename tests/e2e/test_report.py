@@ -25,6 +25,13 @@ __attribute__((noinline)) int rec(int n)
 }
 int main(int argc, char **argv) { return argc > 1 ? never() : rec(argc + 8) - 9; }
 """
+EXITS = r"""
+#include <stdlib.h>
+#include <time.h>
+__attribute__((noipa)) void part(void) { struct timespec nap = { 0, 100000 }; nanosleep(&nap, 0); }
+__attribute__((noipa)) void work(void) { part(); part(); }
+int main(void) { work(); work(); work(); exit(0); }
+"""
 TIME = r"(\d+(?:\.\d+)?) (ns|us|ms|s)"
 UNITS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 
@@ -42,7 +49,7 @@ def check(dyntrace, trace):
     assert set(rows) == {name for name, numbers in oracle.numbers.items() if numbers["hits"] or numbers["calls"]}
     for name, row in rows.items():
         numbers, durations = oracle.numbers[name], oracle.durations[name]
-        for key in ("hits", "calls", "unwound", "inside", "cut", "partial"):
+        for key in ("hits", "calls", "unwound", "inside", "missed", "cut", "partial"):
             assert row[key] == numbers[key], (name, key)
         for key in ("total", "self", "max"):
             assert row[f"{key}_ns"] == numbers[key], (name, key)
@@ -293,6 +300,21 @@ def test_tree(dyntrace, trace):
     for path, (_, total, own) in paths.items():
         assert total == pytest.approx(expected[path]["total"], rel=0.006, abs=0.5), path
         assert own == pytest.approx(expected[path]["self"], rel=0.006, abs=0.5), path
+
+
+def test_tree_of_a_program_that_exits(dyntrace, scratch):
+    """main never returns: it is the path of all that was called inside it, and shares are of the whole."""
+    path = os.path.join(scratch, "exits")
+    with open(path + ".c", "w") as file:
+        file.write(EXITS)
+    subprocess.run(["gcc", "-O1", "-fno-inline", "-o", path, path + ".c"], check=True)
+    trace = record(dyntrace, "-e", *(word for name in ("main", "work", "part") for word in ("--function", name)), "--", path)
+    work = Calls(trace).paths["main", "work"]["total"]
+    lines = dyntrace("report", trace, "--tree").stdout.splitlines()
+    rows = [line.split() for line in lines[1:4]]
+    assert [(row[2], row[-2], row[-1]) for row in rows] == [("100.0%", "0", "main"), ("100.0%", "3", "work"), (rows[2][2], "6", "part")]
+    assert nanoseconds(" ".join(rows[0][:2])) == nanoseconds(" ".join(rows[1][:2])) == pytest.approx(work, rel=0.006)
+    assert lines[4].startswith("(calls without a duration: ") and lines[5] == "calls without an exit: 1 inside (hadn't returned when recording ended)"
 
 
 def test_callers(dyntrace, trace):

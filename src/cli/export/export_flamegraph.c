@@ -134,7 +134,8 @@ static void add_note(const struct drawing *d)
 
 		calls += function->durations.count - function->partial;
 		cut += function->cut;
-		without += function->partial + function->unwound + function->inside;
+		without += function->partial + function->unwound + function->inside +
+			   function->missed;
 	}
 	time_text(d->weights[0], time);
 	quote_format(text, "<text class=\"note\" x=\"%.0f\" y=\"44\">%s of %" PRIu64

@@ -263,19 +263,17 @@ static void add_fields(const struct sequence *s, struct message *event,
 	}
 }
 
-/* `type` and `bytes` are NULL for the end of a call that had no exit. */
 static void put_event(struct sequence *s, int64_t ns, unsigned kind,
 		      const struct layout_event *type, const uint8_t *bytes)
 {
-	bool is_new = type && number_names(s, type);
+	bool is_new = number_names(s, type);
 	struct message packet, event;
 
 	begin(&event);
 	add_number(&event, EVENT_TYPE, kind);
 	if (kind != SLICE_END)
 		add_number(&event, EVENT_NAME_ID, s->sent[type->id].name);
-	if (bytes)
-		add_fields(s, &event, type, bytes);
+	add_fields(s, &event, type, bytes);
 	begin_packet(s, &packet, ns);
 	if (is_new) /* a function's name; all of it, where it is no call */
 		add_interned(s, &packet, type, kind == INSTANT ? strlen(type->name) : type->stem);
@@ -285,10 +283,46 @@ static void put_event(struct sequence *s, int64_t ns, unsigned kind,
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-static void end_all(struct sequence *s, int64_t ns)
+/* Why a call ends that has no exit. */
+enum slice_end { ENDS_BEFORE, ENDS_CUT, ENDS_WITH_TRACE };
+
+/* Ends calls, down to a depth, that have no exit; an annotation says what became of them. */
+static void end_calls(struct sequence *s, int64_t ns, size_t depth, enum slice_end why)
 {
-	for (; s->stack.count; s->stack.count--)
-		put_event(s, ns, SLICE_END, NULL, NULL);
+	static const char *const words[] = { [FATE_UNWOUND] = "unwound",
+					     [FATE_INSIDE] = "inside",
+					     [FATE_MISSED] = "missed",
+					     [FATE_UNKNOWN] = "unknown" };
+
+	for (; s->stack.count > depth; s->stack.count--) {
+		const struct layout_event *entry = s->stack.items[s->stack.count - 1];
+		const char *word = why == ENDS_CUT ? "cut" :
+						     words[layout_fate(&entry->fates,
+								       why == ENDS_WITH_TRACE)];
+		struct message packet, event, note;
+
+		begin(&event);
+		begin(&note);
+		add_part(&note, ANNOTATION_NAME, "no exit", strlen("no exit"));
+		add_part(&note, ANNOTATION_TEXT, word, strlen(word));
+		add_number(&event, EVENT_TYPE, SLICE_END);
+		add_part(&event, EVENT_ANNOTATION, note.bytes, note.size);
+		begin_packet(s, &packet, ns);
+		add_part(&packet, PACKET_EVENT, event.bytes, event.size);
+		put_packet(s, &packet);
+	}
+}
+
+/* (O10) of report.h: ends the call of a function that is called again. */
+static void end_unseen(struct sequence *s, int64_t ns, const struct layout_event *entry)
+{
+	size_t at = s->stack.count;
+
+	while (at && layout_ends_unseen(&s->stack.items[at - 1]->fates) &&
+	       s->stack.items[at - 1] != entry)
+		at--;
+	if (at && s->stack.items[at - 1] == entry)
+		end_calls(s, ns, at - 1, ENDS_BEFORE);
 }
 
 static void put_exit(struct sequence *s, int64_t ns, const struct packet_cursor *cursor)
@@ -299,8 +333,7 @@ static void put_exit(struct sequence *s, int64_t ns, const struct packet_cursor 
 		at--;
 	if (!at)
 		return; /* its entry isn't in the trace */
-	for (; s->stack.count > at; s->stack.count--)
-		put_event(s, ns, SLICE_END, NULL, NULL);
+	end_calls(s, ns, at, ENDS_BEFORE);
 	put_event(s, ns, SLICE_END, cursor->type, cursor->event);
 	s->stack.count--;
 }
@@ -309,7 +342,7 @@ static void put_loss(struct sequence *s, const char *name, uint64_t count, int64
 {
 	struct message packet, event, note;
 
-	end_all(s, ns);
+	end_calls(s, ns, 0, ENDS_CUT);
 	begin(&event);
 	begin(&note);
 	add_part(&note, ANNOTATION_NAME, "count", strlen("count"));
@@ -342,9 +375,13 @@ static void take(struct sequence *s, enum cursor_item item, const struct packet_
 	} else if (item == CURSOR_EVENT) {
 		bool is_call = layout_exit_of(cursor->layout, type) != NULL;
 
+		if (is_call && layout_ends_unseen(&type->fates))
+			end_unseen(s, ns, type);
 		put_event(s, ns, is_call ? SLICE_BEGIN : INSTANT, type, cursor->event);
 		if (is_call && !vec_push(&s->stack, type))
 			s->exporting->text.failed = true;
+		if (layout_never_exits(&type->fates) && s->stack.count)
+			end_calls(s, ns, s->stack.count - 1, ENDS_BEFORE);
 	}
 }
 
@@ -382,7 +419,8 @@ static void read_input(struct sequence *s, struct run_merge *merge)
 
 	for (size_t i = 0; i < s->input->runs.count;) {
 		if (trace_input_is_new_thread(s->input, i)) {
-			end_all(s, i ? trace_layout_ns(&s->input->layout, last) : 0);
+			end_calls(s, i ? trace_layout_ns(&s->input->layout, last) : 0, 0,
+				  ENDS_WITH_TRACE);
 			begin_thread(s, &s->input->runs.items[i]);
 			last = 0;
 		}
@@ -395,7 +433,7 @@ static void read_input(struct sequence *s, struct run_merge *merge)
 			last = run->end > last ? run->end : last;
 		}
 	}
-	end_all(s, last ? trace_layout_ns(&s->input->layout, last) : 0);
+	end_calls(s, last ? trace_layout_ns(&s->input->layout, last) : 0, 0, ENDS_WITH_TRACE);
 }
 
 struct error *export_perfetto(struct exporting *exporting)

@@ -205,7 +205,7 @@ static void add_record(struct page_calls *calls, const struct report_call *call,
 	int64_t *child = &calls->child_begins.items[call->depth + 1],
 		*own = &calls->child_begins.items[call->depth];
 	page_column_add(&columns[COLUMN_FUNCTION], call->function);
-	page_column_add(&columns[COLUMN_SHAPE], zigzag(step) * (CALL_HIT + 1) + call->end);
+	page_column_add(&columns[COLUMN_SHAPE], zigzag(step) * CALL_ENDS + call->end);
 	page_column_add_signed(&columns[COLUMN_FIRST],
 			       *child == NONE ? begin - calls->end_before : *child - begin);
 	page_column_add_signed(&columns[COLUMN_SECOND],

@@ -11,6 +11,10 @@
  *      Where packets are missing, that is true of each thread that may miss one (packet_gap.h).
  * (O3) Self time is the duration less that of the calls inside it. A call whose entry isn't in the
  *      trace has none: it is counted as `partial`.
+ * (O10) Calls of some functions end unseen, as their returns couldn't be watched: they are counted
+ *      as `missed`. The trace says how many (layout_fates). So such a call encloses nothing for
+ *      sure: it is over at the latest when its function is called again on the thread, unless an
+ *      open call inside it has an end that will be seen.
  */
 #ifndef DYNTRACE_REPORT_H
 #define DYNTRACE_REPORT_H
@@ -35,7 +39,9 @@ struct report_function {
 	uint64_t hits; /* entries, or events of a bare probe */
 	struct distribution durations; /* of calls, also of recursive ones */
 	uint64_t total, self;
-	uint64_t cut, partial, unwound, inside;
+	uint64_t cut, partial, unwound, inside, missed;
+	struct layout_fates fates; /* (O10) as the recorder saw it */
+	uint64_t unseen; /* calls without an exit of a function of which returns were missed */
 	/* of the thread that is being read: */
 	uint32_t thread; /* its number; another one: `top` means nothing */
 	uint32_t top; /* innermost open call of the function, an index; REPORT_NONE: none */
@@ -61,6 +67,10 @@ enum report_end {
 	CALL_CUT, /* open when events were lost */
 	CALL_INSIDE, /* open at the end of the trace */
 	CALL_HIT, /* no call: an event of a probe, or an entry of a function without exits */
+	/* (O10): */
+	CALL_MISSED, /* its return couldn't be watched */
+	CALL_UNSEEN, /* missed, unwound or inside: nobody knows */
+	CALL_ENDS,
 };
 
 struct report_call {

@@ -81,6 +81,15 @@ static void find_duration(const struct layout_event *type, struct meaning *meani
 	}
 }
 
+/* Several traces may have the function. */
+static void add_fates(struct layout_fates *sum, const struct layout_fates *one)
+{
+	sum->missed += one->missed;
+	sum->unwound += one->unwound;
+	sum->inside += one->inside;
+	sum->exits += one->exits;
+}
+
 static struct error *find_meanings(struct report *report, struct trace_input *input)
 {
 	for (size_t i = 0; i < input->layout.events.count; i++) {
@@ -99,6 +108,8 @@ static struct error *find_meanings(struct report *report, struct trace_input *in
 		memcpy(type->own, &meaning, sizeof(meaning));
 		if (type->part == LAYOUT_EXIT)
 			report->functions.items[meaning.function].has_exit = true;
+		if (type->part == LAYOUT_ENTRY && layout_ends_unseen(&type->fates))
+			add_fates(&report->functions.items[meaning.function].fates, &type->fates);
 	}
 	return NULL;
 }
@@ -265,6 +276,33 @@ static struct open_call pop(struct replay *replay)
 	return call;
 }
 
+/* ---- calls that end unseen (O10) ------------------------------------------------------------- */
+
+static enum report_end end_of(const struct report_function *function, bool is_end)
+{
+	static const enum report_end ends[] = { [FATE_UNWOUND] = CALL_UNWOUND,
+						[FATE_INSIDE] = CALL_INSIDE,
+						[FATE_MISSED] = CALL_MISSED,
+						[FATE_UNKNOWN] = CALL_UNSEEN };
+
+	return ends[layout_fate(&function->fates, is_end)];
+}
+
+/* Shares calls without an exit out by the recorder's counts, in which are also calls that a loss
+ * has cut. */
+static void settle_fates(struct report_function *function)
+{
+	const struct layout_fates *fates = &function->fates;
+	uint64_t left = function->unseen;
+
+	if (!layout_ends_unseen(fates))
+		return;
+	function->missed = left < fates->missed ? left : fates->missed;
+	left -= function->missed;
+	function->unwound = left < fates->unwound ? left : fates->unwound;
+	function->inside = left - function->unwound;
+}
+
 /* Takes a call off that ended without an exit. Its children become those of the call around it. */
 static void drop(struct replay *replay, bool is_cut, bool is_end)
 {
@@ -275,14 +313,15 @@ static void drop(struct replay *replay, bool is_cut, bool is_end)
 		replay->stack.items[call.below].inside += call.inside;
 	if (replay->stack.count)
 		vec_last(&replay->stack)->children += call.children;
-	if (function->has_exit) {
+	if (layout_ends_unseen(&function->fates) && !is_cut) {
+		function->unseen++;
+	} else if (function->has_exit) {
 		function->cut += is_cut;
 		function->cut_open += is_cut;
 		function->inside += is_end && !is_cut;
 		function->unwound += !is_end && !is_cut;
 	}
-	tell_end(replay, is_cut ? CALL_CUT : is_end ? CALL_INSIDE : CALL_UNWOUND, call.function,
-		 &call, 0);
+	tell_end(replay, is_cut ? CALL_CUT : end_of(function, is_end), call.function, &call, 0);
 	free(call.entry);
 }
 
@@ -290,6 +329,20 @@ static void drop_all(struct replay *replay, bool is_cut)
 {
 	while (replay->stack.count)
 		drop(replay, is_cut, true);
+}
+
+/* Ends the call of a function that is called again, if nothing shows that it goes on. */
+static void end_unseen(struct replay *replay, uint32_t function)
+{
+	const struct report_function *functions = replay->report->functions.items;
+	size_t at = replay->stack.count;
+
+	while (at && layout_ends_unseen(&functions[replay->stack.items[at - 1].function].fates) &&
+	       replay->stack.items[at - 1].function != function)
+		at--;
+	if (at && replay->stack.items[at - 1].function == function)
+		while (replay->stack.count >= at)
+			drop(replay, false, false);
 }
 
 /* ---- slowest calls -------------------------------------------------------------------------- */
@@ -450,12 +503,14 @@ static void end_call(struct replay *replay, const struct meaning *meaning)
 	uint64_t duration = duration_of(replay->cursor, meaning);
 
 	if (function->top == REPORT_NONE) {
-		if (!is_cut(replay, duration))
+		if (!is_cut(replay, duration)) {
+			function->unseen -= function->unseen > 0; /* O10: its entry came */
 			count_call(replay, meaning->function, NULL, duration);
-		else if (function->cut_open)
+		} else if (function->cut_open) {
 			function->cut_open--; /* counted when the loss came */
-		else
+		} else {
 			function->cut++;
+		}
 		return;
 	}
 	while (replay->stack.count - 1 > function->top)
@@ -497,10 +552,16 @@ static void take_event(struct replay *replay)
 	function->hits++;
 	if (replay->report->by)
 		count_by_key(replay, meaning->function, NULL, 0, 0);
-	if (type->part == LAYOUT_ENTRY && function->has_exit)
+	if (layout_never_exits(&type->fates)) {
+		function->unseen++;
+		tell_end(replay, end_of(function, false), meaning->function, NULL, 0);
+	} else if (type->part == LAYOUT_ENTRY && function->has_exit) {
+		if (layout_ends_unseen(&function->fates))
+			end_unseen(replay, meaning->function);
 		push(replay, meaning);
-	else
+	} else {
 		tell_end(replay, CALL_HIT, meaning->function, NULL, 0);
+	}
 }
 
 static void take_loss(struct replay *replay)
@@ -644,6 +705,8 @@ struct error *report_read(struct report *report, const struct own_traces *traces
 		error = error_new(ERROR_FAILED, "out of memory");
 	view_reader_count(reader, replay.unnoted);
 	drop_all(&replay, false);
+	for (size_t i = 0; i < report->functions.count; i++)
+		settle_fates(&report->functions.items[i]);
 	vec_free(&replay.stack);
 	run_merge_free(&replay.merge);
 	free_meanings(traces);

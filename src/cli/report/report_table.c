@@ -37,6 +37,7 @@ struct calls_row report_row(const struct report_function *f, struct calls_name *
 		.hits = f->hits,
 		.unwound = f->unwound,
 		.inside = f->inside,
+		.missed = f->missed,
 		.cut = f->cut,
 		.partial = f->partial,
 	};
@@ -56,21 +57,25 @@ static void add_note(struct strbuf *text, uint64_t count, const char *what)
 
 void report_notes(const struct report *report, struct strbuf *text)
 {
-	uint64_t cut = 0, partial = 0, unwound = 0, inside = 0;
+	uint64_t cut = 0, partial = 0;
+	struct calls_fates fates = { 0 };
 
 	for (size_t i = 0; i < report->functions.count; i++) {
 		const struct report_function *f = &report->functions.items[i];
 
 		cut += f->cut;
 		partial += f->partial;
-		unwound += f->unwound;
-		inside += f->inside;
+		fates.unwound += f->unwound;
+		fates.inside += f->inside;
+		fates.missed += f->missed;
 	}
 	add_note(text, report->lost, "events were lost");
 	add_note(text, report->lost_packets, "packets of events are missing in the trace");
 	add_note(text, cut, "calls were cut by the loss: they are in no number above");
-	calls_table_fates(unwound, inside, 0, text);
-	add_note(text, partial, "calls without an entry in the trace: they have no self time");
+	calls_table_fates(&fates, text);
+	if (fates.missed)
+		text_add(text, "calls that are shown inside missed ones may have come after them\n");
+	add_note(text, partial, "calls whose entries aren't known: they have no self time");
 }
 
 static void add_json(const struct report *report, const struct calls_table *table,
@@ -111,7 +116,8 @@ void report_table(const struct report *report, const struct report_options *opti
 	struct calls_table table = {
 		.titles = titles,
 		.title_count = 1,
-		.columns = CALLS_HAS_SELF | CALLS_HAS_FATES | CALLS_HAS_CUT,
+		.columns = CALLS_HAS_SELF | CALLS_HAS_FATES | CALLS_HAS_MISSED |
+			   CALLS_HAS_CUT,
 		.has_values = has_exits(report),
 		.is_time = true,
 		.is_wide = options->wide,

@@ -19,6 +19,8 @@ struct printing {
 	uint64_t whole; /* ns that are 100% */
 	uint64_t least; /* ns that are shown */
 	uint64_t left; /* calls that aren't */
+	uint64_t *known; /* downward: ns per node; see find_known */
+	bool has_open; /* a row has calls that have no duration */
 };
 
 static void add_row(struct printing *p, uint64_t total, uint64_t self, uint64_t calls,
@@ -75,47 +77,60 @@ static void add_children(struct printing *p, uint32_t parent, unsigned depth)
 	VEC(struct child) children = { 0 };
 
 	for (uint32_t i = nodes[parent].first; i; i = nodes[i].next)
-		if (!vec_push(&children, (struct child){ nodes[i].total, i }))
+		if (!vec_push(&children, (struct child){ p->known[i], i }))
 			p->text->failed = true;
 	if (children.count)
 		qsort(children.items, children.count, sizeof(*children.items), by_total);
 	for (size_t i = 0; i < children.count; i++) {
 		const struct report_node *node = &nodes[children.items[i].node];
 
-		/* calls without an exit have no total, and are a path all the same */
-		if (node->total < p->least && !node->first) {
-			p->left += node->calls;
-			continue;
-		}
-		if (node->total < p->least && node->calls) {
+		if (children.items[i].total < p->least) {
 			p->left += calls_below(p->report, children.items[i].node);
 			continue;
 		}
-		add_row(p, node->total, node->self, node->calls, depth,
+		p->has_open |= !node->calls && children.items[i].total;
+		add_row(p, children.items[i].total, node->self, node->calls, depth,
 			p->report->functions.items[node->function].name);
 		add_children(p, children.items[i].node, depth + 1);
 	}
 	vec_free(&children);
 }
 
-static uint64_t whole_of(const struct report *report)
+/* The time of each path: its calls' durations, or what was inside it if that is more, as calls that
+ * haven't ended have none: `main` of a program that ends by exit(). */
+static bool find_known(struct printing *p)
 {
-	uint64_t whole = 0;
+	const struct report_node *nodes = p->report->nodes.items;
+	size_t count = p->report->nodes.count;
 
-	for (uint32_t i = report->nodes.items[0].first; i; i = report->nodes.items[i].next)
-		whole += report->nodes.items[i].total;
-	return whole;
+	p->known = calloc(count + 1, sizeof(*p->known));
+	for (size_t i = count; p->known && i-- > 0;) { /* a node comes after its parent */
+		p->known[i] += nodes[i].self;
+		if (p->known[i] < nodes[i].total)
+			p->known[i] = nodes[i].total;
+		if (i)
+			p->known[nodes[i].parent] += p->known[i];
+	}
+	return p->known != NULL;
 }
 
 void report_tree(const struct report *report, const struct report_options *options,
 		 struct strbuf *text)
 {
-	struct printing p = { .report = report, .text = text, .whole = whole_of(report) };
+	struct printing p = { .report = report, .text = text };
 
+	if (!find_known(&p)) {
+		text->failed = true;
+		return;
+	}
+	p.whole = p.known[0];
 	p.least = options->all_rows ? 0 : (uint64_t)((double)p.whole * SHARE_MIN);
 	quote_format(text, "%10s%8s%10s%10s  call tree\n", "total", "share", "self", "calls");
 	add_children(&p, 0, 0);
+	if (p.has_open)
+		text_add(text, "(calls without a duration: the time of the calls inside them)\n");
 	add_last(&p);
+	free(p.known);
 }
 
 /* ---- upward --------------------------------------------------------------------------------- */

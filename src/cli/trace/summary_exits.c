@@ -50,7 +50,7 @@ static void print_late_refusals(const struct session *session)
 
 void summary_exits_rest(const struct session *session)
 {
-	uint64_t unwound = 0, inside = 0, missed = 0;
+	struct calls_fates fates = { 0 };
 	size_t refused = 0;
 
 	for (size_t i = 0; i < session_tracepoint_count(session); i++) {
@@ -58,14 +58,14 @@ void summary_exits_rest(const struct session *session)
 
 		if (info.exit_refusal && refused++ < REFUSALS_MAX)
 			cli_print_error("exit not traced: %s: %s\n", info.name, info.exit_refusal);
-		unwound += info.unwound;
-		inside += info.inside;
-		missed += info.missed;
+		fates.unwound += info.unwound;
+		fates.inside += info.inside;
+		fates.missed += info.missed;
 	}
 	if (refused > REFUSALS_MAX)
 		cli_print_error("exit not traced: %zu more\n", refused - REFUSALS_MAX);
 	_cleanup_(strbuf_free) struct strbuf text = { 0 };
-	calls_table_fates(unwound, inside, missed, &text);
+	calls_table_fates(&fates, &text);
 	cli_print_error_text(&text);
 	print_foreign(session);
 	print_late_refusals(session);

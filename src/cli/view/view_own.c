@@ -123,14 +123,14 @@ static void print_one(struct viewer *viewer, struct view_tree *tree, struct trac
 		viewer->select->shown += lines;
 }
 
-void view_own_print(struct viewer *viewer, struct trace_merge *merge, struct view_tree *tree)
+bool view_own_print(struct viewer *viewer, struct trace_merge *merge, struct view_tree *tree)
 {
 	for (struct trace_stream *stream; (stream = trace_merge_next(merge));) {
 		if (stream->item == CURSOR_DAMAGED)
 			viewer->is_damaged = true;
 		if (viewer->is_damaged ||
 		    (viewer->select && view_select_is_done(viewer->select, stream->ns)))
-			return;
+			return false;
 		print_one(viewer, tree, stream);
 		if (viewer->line.text.length >= VIEW_READER_KEPT_MAX)
 			viewer->write_error = view_reader_flush(viewer->reader, &viewer->line.text);
@@ -138,8 +138,9 @@ void view_own_print(struct viewer *viewer, struct trace_merge *merge, struct vie
 		viewer->done += stream->item == CURSOR_EVENT ? stream->cursor.size : 0;
 		view_reader_progress(viewer->reader, viewer->done, viewer->whole);
 		if (viewer->write_error)
-			return;
+			return false;
 	}
+	return true;
 }
 
 struct error *view_own_run(const char *path, struct viewer *viewer)
@@ -161,6 +162,7 @@ struct error *view_own_run(const char *path, struct viewer *viewer)
 		return error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; i < traces.inputs.count; i++)
 		viewer->whole += traces.inputs.items[i]->size;
-	view_own_print(viewer, &merge, tree);
+	if (view_own_print(viewer, &merge, tree) && tree)
+		view_tree_end(tree);
 	return viewer->is_damaged ? view_reader_damaged(viewer->reader, path, "stumbled") : NULL;
 }

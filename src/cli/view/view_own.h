@@ -26,7 +26,7 @@ void view_own_close(struct own_traces *traces);
 struct view_tree;
 
 /* Prints the events of a merge, one per line, or as `tree` has them. */
-void view_own_print(struct viewer *viewer, struct trace_merge *merge, struct view_tree *tree);
+bool view_own_print(struct viewer *viewer, struct trace_merge *merge, struct view_tree *tree);
 /* Prints all events. */
 struct error *view_own_run(const char *path, struct viewer *viewer);
 

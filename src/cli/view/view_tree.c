@@ -12,10 +12,18 @@
 #define INDENT_MAX 60
 #define DEPTH_MAX (1u << 20)
 
+struct tree_call {
+	const char *name; /* of the tree's names */
+	bool ends_unseen; /* (O10) of report.h */
+	bool is_shown;
+	enum layout_fate fate, fate_at_end; /* if it has no exit */
+};
+
 struct tree_thread {
 	uint32_t pid, tid;
-	VEC(const char *) stack; /* open calls: their functions, of the tree's names */
+	VEC(struct tree_call) stack; /* open calls */
 	struct gap_watch watch;
+	const struct trace_input *input; /* of its last event */
 	bool is_leaf; /* its exit, the next event, was printed with its entry */
 };
 
@@ -125,18 +133,13 @@ static const char *name_of(struct view_tree *tree, const struct layout_event *ty
 /* ---- lines ---------------------------------------------------------------------------------- */
 
 /* The process, where another one's line was before. */
-static unsigned add_process(struct view_tree *tree, const struct trace_stream *stream)
+static unsigned add_process(struct view_tree *tree, uint32_t pid, const char *name)
 {
-	const struct metadata_packet *head = &stream->cursor.head;
-	char room[WRITER_PROCESS_SIZE + 1];
-	const char *name = view_own_process(stream, room);
-
-	if (tree->has_pid && tree->pid == head->pid)
+	if (tree->has_pid && tree->pid == pid)
 		return 0;
 	tree->has_pid = true;
-	tree->pid = head->pid;
-	quote_format(&tree->viewer->line.text, "# %s (pid %u)\n", name ? name : "process",
-		     head->pid);
+	tree->pid = pid;
+	quote_format(&tree->viewer->line.text, "# %s (pid %u)\n", name ? name : "process", pid);
 	return 1;
 }
 
@@ -231,6 +234,51 @@ static uint64_t duration_of(const struct layout_event *type, const uint8_t *even
 		       0;
 }
 
+/* ---- calls without an exit ------------------------------------------------------------------ */
+
+static const char *const fates[] = {
+	[FATE_UNWOUND] = " (ended without an exit)",
+	[FATE_INSIDE] = " (hadn't returned)",
+	[FATE_MISSED] = " (its return couldn't be watched)",
+	[FATE_UNKNOWN] = " (no exit recorded)",
+};
+
+/* Takes calls off, down to a depth, that ended without an exit. */
+static unsigned drop_to(struct view_tree *tree, struct tree_thread *thread, size_t depth,
+			bool is_end, bool is_shown)
+{
+	unsigned lines = 0;
+
+	while (thread->stack.count > depth) {
+		const struct tree_call *call = &thread->stack.items[--thread->stack.count];
+
+		if (!is_shown || (is_end && !call->is_shown))
+			continue;
+		lines += add_process(tree, thread->pid, NULL);
+		add_head(tree, thread, false, 0, thread->stack.count);
+		text_add(&tree->viewer->line.text, "} ");
+		add_name(tree, call->name, strlen(call->name));
+		text_own(&tree->viewer->line.text, fates[is_end ? call->fate_at_end : call->fate]);
+		text_add(&tree->viewer->line.text, "\n");
+		lines++;
+	}
+	return lines;
+}
+
+/* (O10) Ends the call of a function that is called again, if nothing shows that it goes on. */
+static unsigned drop_unseen(struct view_tree *tree, struct tree_thread *thread,
+			    const struct layout_event *entry, bool is_shown)
+{
+	size_t at = thread->stack.count;
+
+	while (at && thread->stack.items[at - 1].ends_unseen &&
+	       compare_name(thread->stack.items[at - 1].name, entry))
+		at--;
+	return at && !compare_name(thread->stack.items[at - 1].name, entry) ?
+		       drop_to(tree, thread, at - 1, false, is_shown) :
+		       0;
+}
+
 /* ---- events --------------------------------------------------------------------------------- */
 
 static unsigned take_entry(struct view_tree *tree, struct tree_thread *thread,
@@ -240,14 +288,20 @@ static unsigned take_entry(struct view_tree *tree, struct tree_thread *thread,
 	struct strbuf *text = &tree->viewer->line.text;
 	const struct layout_event *next_type;
 	const uint8_t *next;
-	size_t depth = thread->stack.count;
-	bool is_call = layout_exit_of(cursor->layout, cursor->type) != NULL;
-	unsigned lines = 0;
-
 	/* calls inside it may be in other packets that overlap with this one */
-	thread->is_leaf = !stream->input->has_overlaps &&
-			  packet_cursor_peek(cursor, &next_type, &next) &&
-			  layout_is_exit_of(cursor->type, next_type);
+	bool has_next = !stream->input->has_overlaps &&
+			packet_cursor_peek(cursor, &next_type, &next);
+	bool ends_unseen = layout_ends_unseen(&cursor->type->fates);
+	bool is_over = ends_unseen && (layout_never_exits(&cursor->type->fates) ||
+				       (has_next && next_type == cursor->type));
+	bool is_call = layout_exit_of(cursor->layout, cursor->type) != NULL && !is_over;
+	enum layout_fate fate = layout_fate(&cursor->type->fates, false);
+	unsigned lines = ends_unseen ?
+				 drop_unseen(tree, thread, cursor->type, is_shown) :
+				 0;
+	size_t depth = thread->stack.count;
+
+	thread->is_leaf = has_next && layout_is_exit_of(cursor->type, next_type);
 	if (is_shown) {
 		add_head(tree, thread, thread->is_leaf,
 			 thread->is_leaf ? duration_of(next_type, next) : 0, depth);
@@ -258,14 +312,16 @@ static unsigned take_entry(struct view_tree *tree, struct tree_thread *thread,
 		if (thread->is_leaf)
 			add_result(tree, next_type, next);
 		else
-			text_add(text, is_call ? " {" : "");
+			text_own(text, is_call ? " {" :
+				 is_over ? fates[fate] : "");
 		text_add(text, "\n");
-		lines = 1 + add_backtrace(tree, thread, cursor->type, cursor->event, depth);
+		lines += 1 + add_backtrace(tree, thread, cursor->type, cursor->event, depth);
 	}
 	if (is_call && !thread->is_leaf && depth < DEPTH_MAX) {
-		const char *name = name_of(tree, cursor->type);
+		struct tree_call call = { name_of(tree, cursor->type), ends_unseen, is_shown, fate,
+					  layout_fate(&cursor->type->fates, true) };
 
-		text->failed |= !name || !vec_push(&thread->stack, name);
+		text->failed |= !call.name || !vec_push(&thread->stack, call);
 	}
 	return lines;
 }
@@ -290,28 +346,18 @@ static unsigned take_exit(struct view_tree *tree, struct tree_thread *thread,
 			  const struct packet_cursor *cursor, bool is_shown)
 {
 	size_t at = thread->stack.count;
-	unsigned lines = 0;
+	unsigned lines;
 
 	if (thread->is_leaf) {
 		thread->is_leaf = false;
 		return 0;
 	}
-	while (at && compare_name(thread->stack.items[at - 1], cursor->type))
+	while (at && compare_name(thread->stack.items[at - 1].name, cursor->type))
 		at--;
 	if (!at)
 		return is_shown ? add_end(tree, thread, cursor, " (its entry isn't in the trace)") :
 				  0;
-	while (thread->stack.count > at) {
-		const char *name = thread->stack.items[--thread->stack.count];
-
-		if (!is_shown)
-			continue;
-		add_head(tree, thread, false, 0, thread->stack.count);
-		text_add(&tree->viewer->line.text, "} ");
-		add_name(tree, name, strlen(name));
-		text_add(&tree->viewer->line.text, " (ended without an exit)\n");
-		lines++;
-	}
+	lines = drop_to(tree, thread, at, false, is_shown);
 	thread->stack.count--;
 	return lines + (is_shown ? add_end(tree, thread, cursor, "") : 0);
 }
@@ -363,6 +409,7 @@ unsigned view_tree_take(struct view_tree *tree, struct trace_stream *stream, boo
 {
 	const struct packet_cursor *cursor = &stream->cursor;
 	struct tree_thread *thread = find_thread(tree, cursor->head.pid, cursor->head.tid);
+	char process[WRITER_PROCESS_SIZE + 1];
 	unsigned lines = 0;
 
 	if (!thread) {
@@ -373,9 +420,10 @@ unsigned view_tree_take(struct view_tree *tree, struct trace_stream *stream, boo
 	enum layout_part part = is_event ? cursor->type->part : LAYOUT_BARE;
 	const struct packet_gap *gap =
 		gap_watch_item(&thread->watch, &stream->input->gaps, cursor);
+	thread->input = stream->input;
 	if (is_shown && (is_event || gap || stream->item == CURSOR_LOST_EVENTS) &&
 	    !(part == LAYOUT_EXIT && thread->is_leaf && !gap))
-		lines = add_process(tree, stream);
+		lines = add_process(tree, thread->pid, view_own_process(stream, process));
 	if (gap)
 		lines += take_loss(tree, thread, gap->packets,
 				   gap->packets == 1 ? " packet of this thread or another" :
@@ -393,4 +441,15 @@ unsigned view_tree_take(struct view_tree *tree, struct trace_stream *stream, boo
 	if (part == LAYOUT_EXIT)
 		return lines + take_exit(tree, thread, cursor, is_shown);
 	return lines + take_bare(tree, thread, cursor, is_shown);
+}
+
+void view_tree_end(struct view_tree *tree)
+{
+	for (size_t i = 0; i < tree->threads.count; i++) {
+		struct tree_thread *thread = tree->threads.items[i];
+
+		/* where packets are missing at the end, nobody knows which calls went on */
+		if (!thread->input || !gap_watch_end(&thread->watch, &thread->input->gaps))
+			drop_to(tree, thread, 0, true, true);
+	}
 }

@@ -23,6 +23,8 @@ static inline void view_tree_freep(struct view_tree **tree)
 /* Takes the next event or loss, in the order of time. `is_shown`: appends its line, too. Gives how
  * many lines were appended. */
 unsigned view_tree_take(struct view_tree *tree, struct trace_stream *stream, bool is_shown);
+/* Appends what is known of calls that were open at the end of the trace. */
+void view_tree_end(struct view_tree *tree);
 /* Has the trace exits? Otherwise there is no tree. */
 bool view_tree_has_exits(const struct own_traces *traces);
 

@@ -73,7 +73,25 @@ static void metadata_string(struct strbuf *buf, const char *key, const char *val
 	strbuf_printf(buf, ";\n");
 }
 
-static void metadata_environment(struct strbuf *buf, const struct trace_info *info, bool is_mixed)
+/* Names the functions of which calls have no exit event though they may be over. */
+static void metadata_fates(struct strbuf *buf, const struct event_types *types)
+{
+	for (size_t i = 0; i + 1 < types->count; i++) {
+		const struct event_type *type = &types->items[i];
+		const struct event_fates *fates = &type->fates;
+
+		if (type->size && type->name && fates->missed)
+			strbuf_printf(buf,
+				      "\tfates_%" PRIu32 " = \"missed %" PRIu64
+				      ", unwound %" PRIu64 ", inside %" PRIu64 ", exits %" PRIu64
+				      "\";\n",
+				      type->id, fates->missed, fates->unwound, fates->inside,
+				      types->items[i + 1].hits);
+	}
+}
+
+static void metadata_environment(struct strbuf *buf, const struct trace_info *info, bool is_mixed,
+				 const struct event_types *types)
 {
 	unsigned version[3] = { 0 };
 
@@ -99,6 +117,7 @@ static void metadata_environment(struct strbuf *buf, const struct trace_info *in
 		snprintf(name, sizeof(name), "module_%zu", i);
 		metadata_string(buf, name, info->modules[i]);
 	}
+	metadata_fates(buf, types);
 	strbuf_printf(buf, "};\n\n");
 }
 
@@ -247,7 +266,7 @@ void metadata_write(struct strbuf *buf, const struct trace_info *info, bool is_m
 		    const uint8_t uuid[16])
 {
 	metadata_trace(buf, uuid);
-	metadata_environment(buf, info, is_mixed);
+	metadata_environment(buf, info, is_mixed, types);
 	metadata_clock(buf, clock, uuid);
 	metadata_stream(buf);
 	for (size_t i = 0; i < types->count; i++) {

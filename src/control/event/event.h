@@ -41,6 +41,11 @@ struct event_field {
 	size_t label_count;
 };
 
+/* Of an entry with exits: what became of the calls that have no exit event. */
+struct event_fates {
+	uint64_t missed, unwound, inside; /* as of src/shared/layout.h; known at the end */
+};
+
 struct event_type {
 	uint32_t id;
 	char *name; /* as the user sees it; the metadata quotes it */
@@ -55,6 +60,7 @@ struct event_type {
 	/* The fields' names in a line, by event_type_labels; NULL: not asked for yet; owned */
 	char (*labels)[EVENT_NAME_MAX];
 	uint64_t left_out; /* lines that the log didn't write */
+	struct event_fates fates; /* for the metadata */
 	/* Kept by the reader: */
 	uint64_t hits; /* events read */
 	uint64_t lost;

@@ -41,6 +41,20 @@ static struct tally count_id(const struct session *session, uint32_t id, bool ha
 	return tally;
 }
 
+void info_note_fates(struct session *session)
+{
+	for (uint32_t id = 0; id < session->types->count; id++) {
+		struct tally tally = count_id(session, id, true);
+		uint64_t ended = tally.exits + tally.exits_lost + tally.missed + tally.unwound,
+			 begun = tally.hits + tally.lost;
+
+		session->types->items[id].fates =
+			(struct event_fates){ .missed = tally.missed,
+					      .unwound = tally.unwound,
+					      .inside = begun > ended ? begun - ended : 0 };
+	}
+}
+
 /* *sum += now - before. In overwrite mode hits may have decreased. */
 static void add_tally(struct tally *sum, const struct tally *now, const struct tally *before)
 {

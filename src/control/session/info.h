@@ -20,5 +20,7 @@ void info_placed(const struct tracepoint_list *list);
 /* Begins it anew, for all that are placed. */
 void info_begin(struct session *session);
 void info_ended(struct session *session);
+/* Gives the types, for the metadata, what became of calls without an exit. */
+void info_note_fates(struct session *session);
 
 #endif

@@ -20,6 +20,7 @@
 #include "control/session/processes/follow_state.h"
 #include "control/session/processes/process_names.h"
 #include "control/session/processes/thread_liveness.h"
+#include "info.h"
 #include "recording.h"
 #include "session.h"
 #include "control/tracers/log/log_tracer.h"
@@ -368,6 +369,7 @@ struct error *recording_finish(struct session *session, struct session_summary *
 		return error;
 	if (!log_tracer_prints(session))
 		clock_refine(&session->clock);
+	info_note_fates(session);
 	if (!error)
 		error = writer_update(session->writer, &session->clock);
 	return error_first(error, writer_close(take_ptr(&session->writer)));

@@ -3,13 +3,14 @@
  * data.js - what the page holds: `meta` as it is written, and `calls`, columns with one element per
  * call, thread by thread, in the order of the calls' ends. src/cli/report/page_calls.c writes them.
  */
-const KIND = { WHOLE: 0, PARTIAL: 1, UNWOUND: 2, CUT: 3, INSIDE: 4, HIT: 5 };
-const KINDS = 6;
+const KIND = { WHOLE: 0, PARTIAL: 1, UNWOUND: 2, CUT: 3, INSIDE: 4, HIT: 5, MISSED: 6, UNSEEN: 7 };
+const KINDS = 8;
 const COLUMN = ['function', 'shape', 'first', 'second', 'self',
 	'bucket', 'bucketFunction', 'bucketDepth', 'bucketCalls', 'bucketTotal', 'bucketSelf'];
 const meta = JSON.parse(document.getElementById('meta').textContent);
 const functions = meta.functions.map(f => ({ name: f[0], hasExit: f[1] === 1, hits: f[2], calls: f[3], total: f[4], self: f[5],
-	mean: f[6], p50: f[7], p90: f[8], p99: f[9], max: f[10], cut: f[11], partial: f[12], unwound: f[13], inside: f[14] }));
+	mean: f[6], p50: f[7], p90: f[8], p99: f[9], max: f[10], cut: f[11], partial: f[12], unwound: f[13], inside: f[14],
+	missed: f[15] }));
 const threads = [];
 const calls = { count: meta.calls };
 const isReduced = meta.left !== undefined;

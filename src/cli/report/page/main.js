@@ -17,7 +17,7 @@ function drawCards() {
 }
 
 function drawNotes() {
-	const notes = [], cut = sum('cut'), unwound = sum('unwound'), inside = sum('inside'), partial = sum('partial');
+	const notes = [], cut = sum('cut'), partial = sum('partial');
 	if (meta.damaged)
 		notes.push('The trace is damaged: the page has what could be read.');
 	if (meta.lost)
@@ -31,11 +31,13 @@ function drawNotes() {
 			`${time(meta.bucket)} of time; the timeline shows how busy that time was. The slowest calls of each function, and ` +
 			`${count(meta.calls)} calls in all, are whole. Numbers of the whole trace are exact; of a selection, histogram, heat ` +
 			'map and call paths are of the whole calls only, and the total of a recursive function may be too large.');
-	const missing = [[unwound, 'ended without an exit (exceptions, jumps)'], [inside, 'had not ended']].filter(([n]) => n);
+	const missing = [[sum('unwound'), 'ended without an exit (exceptions, jumps)'], [sum('inside'), 'had not ended'],
+		[sum('missed'), 'had returns that could not be watched']].filter(([n]) => n);
 	if (missing.length)
-		notes.push(missing.map(([n, why]) => `${count(n)} ${n === 1 ? 'call' : 'calls'} ${why}`).join(', ') + ': drawn as outlines, in no number.');
+		notes.push(missing.map(([n, why]) => `${count(n)} ${n === 1 ? 'call' : 'calls'} ${why}`).join(', ') + ': drawn as outlines, in no number.' +
+			(sum('missed') ? ' What is drawn inside a call whose return is unknown may have come after it.' : ''));
 	if (partial)
-		notes.push(`The entries of ${count(partial)} calls are not in the trace: they have no self time and no path.`);
+		notes.push(`The entries of ${count(partial)} calls are not known: they have no self time and no path.`);
 	$('notes').replaceChildren(...notes.map(note => element('li', {}, note)));
 }
 

@@ -261,7 +261,8 @@ function find(event) {
 }
 
 const WHY = ['', 'its entry is not in the trace', 'ended without an exit (an exception, or a jump): no duration',
-	'cut by a loss of events: no duration', 'had not ended: no duration', 'an event, no call'];
+	'cut by a loss of events: no duration', 'had not ended: no duration', 'an event, no call', 'its return could not be watched: no duration',
+	'no exit recorded: no duration'];
 
 function tipFor(event) {
 	const { thread, call, loss, sum, isTitle } = find(event);

@@ -180,6 +180,23 @@ const struct layout_event *layout_exit_of(const struct trace_layout *layout,
 	return next && layout_is_exit_of(entry, next) ? next : NULL;
 }
 
+bool layout_ends_unseen(const struct layout_fates *fates)
+{
+	return fates->missed > 0;
+}
+
+bool layout_never_exits(const struct layout_fates *fates)
+{
+	return layout_ends_unseen(fates) && !fates->exits;
+}
+
+enum layout_fate layout_fate(const struct layout_fates *fates, bool is_end)
+{
+	if (!layout_ends_unseen(fates))
+		return is_end ? FATE_INSIDE : FATE_UNWOUND;
+	return fates->unwound || (is_end && fates->inside) ? FATE_UNKNOWN : FATE_MISSED;
+}
+
 /* ---- measuring ------------------------------------------------------------------------------ */
 
 struct measure {

@@ -70,6 +70,12 @@ struct layout_field {
 /* The part of a call that an event is: NAME_entry, or NAME_exit with a duration. */
 enum layout_part { LAYOUT_BARE, LAYOUT_ENTRY, LAYOUT_EXIT };
 
+/* Of an entry with exits: what became of calls without an exit event, as the recorder saw it.
+ * Known only of functions of which returns were missed. */
+struct layout_fates {
+	uint64_t missed, unwound, inside, exits;
+};
+
 struct layout_event {
 	char *name;
 	uint32_t id;
@@ -78,6 +84,7 @@ struct layout_event {
 	size_t stem; /* length of the function's name in `name` */
 	uint32_t least; /* bytes with the header; of each event, if it is_fixed */
 	bool is_fixed;
+	struct layout_fates fates;
 	void *own; /* the reader's; NULL at first */
 };
 
@@ -112,6 +119,14 @@ bool layout_is_exit_of(const struct layout_event *entry, const struct layout_eve
 /* The exits of an entry's function, which have the next id; NULL: they aren't recorded. */
 const struct layout_event *layout_exit_of(const struct trace_layout *layout,
 					  const struct layout_event *entry);
+
+/* May calls be over though their exits aren't in the trace, and nothing was lost? */
+bool layout_ends_unseen(const struct layout_fates *fates);
+/* Is that true of all of its calls? */
+bool layout_never_exits(const struct layout_fates *fates);
+/* What became of a call without an exit? `is_end`: it was open at the end of the trace. */
+enum layout_fate { FATE_UNWOUND, FATE_INSIDE, FATE_MISSED, FATE_UNKNOWN };
+enum layout_fate layout_fate(const struct layout_fates *fates, bool is_end);
 
 /* Bytes of header and fields; 0: they don't fit into `size` bytes. */
 size_t layout_measure(const struct layout_event *type, const uint8_t *event, size_t size);

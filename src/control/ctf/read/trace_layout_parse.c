@@ -4,6 +4,8 @@
  * Whatever metadata.c always writes alike is compared word by word, so there is one layout of
  * packets and event headers, and struct metadata_packet is it. What varies is read in between.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "control/base/cleanup.h"
@@ -305,6 +307,31 @@ static void parse_event(struct tsdl *tsdl, struct trace_layout *layout)
 	tsdl->failed |= !tsdl->failed && !trace_layout_settle(event);
 }
 
+/* fates_ID = "missed 1, unwound 2, inside 3, exits 4" */
+static void parse_fates(const char *text, struct layout_fates *fates)
+{
+	struct layout_fates known = { 0 };
+	int end = 0;
+
+	sscanf(text, "missed %" SCNu64 ", unwound %" SCNu64 ", inside %" SCNu64 ", exits %" SCNu64 "%n",
+	       &known.missed, &known.unwound, &known.inside, &known.exits, &end);
+	if (end && !text[end])
+		*fates = known;
+}
+
+static void find_fates(struct trace_layout *layout)
+{
+	for (size_t i = 0; i < layout->environment.count; i++) {
+		const struct layout_variable *variable = &layout->environment.items[i];
+		uint32_t id;
+		int end = 0;
+
+		if (variable->text && sscanf(variable->name, "fates_%" SCNu32 "%n", &id, &end) == 1 &&
+		    !variable->name[end] && id < layout->events.count && layout->events.items[id])
+			parse_fates(variable->text, &layout->events.items[id]->fates);
+	}
+}
+
 struct error *trace_layout_parse(const char *text, size_t length, struct trace_layout *ret_layout)
 {
 	struct tsdl tsdl = tsdl_begin(text, length);
@@ -319,6 +346,7 @@ struct error *trace_layout_parse(const char *text, size_t length, struct trace_l
 	while (tsdl_take(&tsdl, "event"))
 		parse_event(&tsdl, &layout);
 	if (!tsdl.failed && !tsdl_next(&tsdl) && !tsdl.failed) {
+		find_fates(&layout);
 		*ret_layout = layout;
 		return NULL;
 	}
