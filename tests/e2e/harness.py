@@ -36,14 +36,41 @@ def memory():
 
 
 def until(condition, what, seconds=20):
-    """Polls until the condition gives something true, and returns it."""
+    """Polls until the condition gives something true, and returns it. Sleeps twice as long as the condition takes: what is
+    waited for needs the processor more than a condition that starts programs."""
     seconds *= PATIENCE
     deadline = time.monotonic() + seconds
+    asked = time.monotonic()
     while not (result := condition()):
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > deadline:
             raise AssertionError(f"waited {seconds} s for: {what}")
-        time.sleep(0.002)
+        time.sleep(min(max(0.002, 2 * (now - asked)), 0.2))
+        asked = time.monotonic()
     return result
+
+
+# ---- compilers -----------------------------------------------------------------------------------
+
+COMPILED = {}  # (command without its output): the program, in a folder that goes with this process
+
+
+def compile_once(words, path):
+    """Compiles a source of the tree to a path, once per command: tests of a file share the program, each has its copy."""
+    words = list(map(str, words))
+    if any(word.startswith("-gsplit-dwarf") for word in words):  # makes a second file, which knows the place of the first
+        subprocess.run([*words, "-o", path], check=True)
+        return path
+    if not COMPILED:
+        COMPILED[()] = tempfile.mkdtemp(prefix="dyntrace-compiled-")
+        atexit.register(shutil.rmtree, COMPILED[()], ignore_errors=True)
+    kept = COMPILED.get(tuple(words))
+    if not kept:
+        kept = os.path.join(COMPILED[()], str(len(COMPILED)))
+        subprocess.run([*words, "-o", kept], check=True)
+        COMPILED[tuple(words)] = kept
+    shutil.copy(kept, path)
+    return path
 
 
 # ---- processes -----------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
 """Damaged and hostile debug information: an error or fewer details, but no crash, no endless loop, not all memory (Y1, Y2)."""
+import lzma
 import os
 import random
 import resource
@@ -208,12 +209,35 @@ def test_types_that_are_made_of_themselves(dyntrace, scratch):
         dyntrace("trace", "-o", dyntrace.new_output(), "--function", "cycle", "-t", "var:" + expression, "--", path, status=None)
 
 
+def varint(number):
+    """As xz writes numbers: seven bits per byte, the lowest first."""
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + varint(number >> 7)
+
+
+def xz_zeroes(count):
+    """So many times 16 MiB of zeroes, as one stream of xz: one block is packed and repeated, and the index lists them all."""
+    one = lzma.compress(bytes(16 << 20), check=lzma.CHECK_NONE, preset=0)
+    index_size = (struct.unpack("<I", one[-8:-4])[0] + 1) * 4
+    head, block, old_index, footer = one[:12], one[12:-12 - index_size], one[-12 - index_size:-12], one[-12:]
+    record = old_index[2:old_index.index(varint(16 << 20)) + len(varint(16 << 20))]
+    index = b"\0" + varint(count) + record * count
+    index += bytes(-len(index) % 4)
+    index += struct.pack("<I", zlib.crc32(index))
+    size = struct.pack("<I", len(index) // 4 - 1)
+    return head + block * count + index + struct.pack("<I", zlib.crc32(size + footer[8:10])) + size + footer[8:]
+
+
+def test_xz_packs_zeroes():
+    assert lzma.decompress(xz_zeroes(2)) == bytes(32 << 20)
+
+
 def test_compressed_symbols_that_fill_the_memory(dyntrace, scratch):
     """A compressed gigabyte of zeroes."""
     path = compile_program(scratch, "types.c", "-O1", "-g0")
     subprocess.run(["strip", path], check=True)
     bomb = os.path.join(scratch, "bomb.xz")
-    subprocess.run(f"head -c 1G /dev/zero | xz -0 > {bomb}", shell=True, check=True)
+    with open(bomb, "wb") as file:
+        file.write(xz_zeroes(64))
     subprocess.run(["objcopy", f"--add-section=.gnu_debugdata={bomb}", path], check=True)
     assert "fn_" in limited(dyntrace, "list-symbols", path).stdout.decode()
 
@@ -292,12 +316,24 @@ def test_debug_links(dyntrace, scratch, identified):
     assert list(trace.events[0].fields) == [f"arg{i}" for i in range(6)]
 
 
+def packed_zeroes(count):
+    """So many MiB of zeroes, as zlib packs them: the second MiB is packed to the same bytes as all that follow."""
+    packer, zeroes = zlib.compressobj(9), bytes(1 << 20)
+    first, second = (packer.compress(zeroes) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    sum_of_bytes = (count << 20) % 65521 << 16 | 1  # Adler-32 of zeroes
+    return first + second * (count - 1) + b"\x03\x00" + struct.pack(">I", sum_of_bytes)
+
+
+def test_packing_zeroes():
+    assert zlib.decompress(packed_zeroes(3)) == bytes(3 << 20)
+
+
 def test_packed_bombs(dyntrace, scratch):
     """A section that says to unfold to a gigabyte is not unpacked."""
     path = compile_program(scratch, "types.c", "-g", "-O1", name="program")
     bomb = os.path.join(scratch, "bomb")
     with open(bomb, "wb") as file:
-        file.write(struct.pack("<IIQQ", 1, 0, 1 << 30, 1) + zlib.compress(bytes(1 << 30), 9))
+        file.write(struct.pack("<IIQQ", 1, 0, 1 << 30, 1) + packed_zeroes(1024))
     subprocess.run(["objcopy", "--remove-section=.debug_str", f"--add-section=.debug_str={bomb}", path], check=True)
     with open(path, "r+b") as file:
         data = file.read()

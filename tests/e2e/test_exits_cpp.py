@@ -6,6 +6,7 @@ import time
 import pytest
 
 from fixtures import ROOT
+from harness import compile_once
 from test_exits import check_fates, fates
 
 SOURCE = os.path.join(ROOT, "tests", "programs", "throws.cpp")
@@ -27,9 +28,7 @@ TCMALLOC, LIBUNWIND = "libtcmalloc.so.4", "libunwind.so.8"
 
 
 def compile_throws(arguments, scratch):
-    path = os.path.join(scratch, "throws")
-    subprocess.run([*arguments, "-g", SOURCE, "-o", path, "-lpthread"], check=True)
-    return path
+    return compile_once([*arguments, "-g", SOURCE, "-lpthread"], os.path.join(scratch, "throws"))
 
 
 def run(*command, status=0):

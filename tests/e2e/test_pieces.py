@@ -12,9 +12,7 @@ from test_values import PROGRAMS
 
 @pytest.fixture
 def pieces(scratch):
-    path = os.path.join(scratch, "pieces")
-    subprocess.run(["gcc", "-O1", "-o", path, os.path.join(PROGRAMS, "pieces.c")], check=True)
-    return path
+    return harness.compile_once(["gcc", "-O1", os.path.join(PROGRAMS, "pieces.c")], os.path.join(scratch, "pieces"))
 
 
 @pytest.fixture(params=["g++", "g++ -g, stripped", "clang++"])
@@ -23,7 +21,7 @@ def classes(scratch, request):
     path = os.path.join(scratch, "classes")
     compiler = request.param.split()[0]
     flags = ["-g"] if "-g" in request.param else []
-    subprocess.run([compiler, "-O2", *flags, "-o", path, os.path.join(PROGRAMS, "pieces.cc")], check=True)
+    harness.compile_once([compiler, "-O2", *flags, os.path.join(PROGRAMS, "pieces.cc")], path)
     if flags:
         subprocess.run(["objcopy", "--only-keep-debug", path, path + ".debug"], check=True)
         subprocess.run(["strip", path], check=True)

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from fixtures import ROOT
-from harness import Trace, maps, until
+from harness import Trace, compile_once, maps, until
 
 SOURCE = os.path.join(ROOT, "tests", "programs", "faults.cpp")
 BUILDS = {
@@ -28,10 +28,7 @@ FEW = ["--mode", "overwrite", "--buffer-size", "1M"]  # of events on disk
 @pytest.fixture
 def compiled(scratch):
     def build(kind):
-        path = os.path.join(scratch, "faults-" + kind)
-        if not os.path.exists(path):
-            subprocess.run([*BUILDS[kind], "-fnon-call-exceptions", "-g", SOURCE, "-o", path, "-lpthread"], check=True)
-        return path
+        return compile_once([*BUILDS[kind], "-fnon-call-exceptions", "-g", SOURCE, "-lpthread"], os.path.join(scratch, "faults-" + kind))
     return build
 
 

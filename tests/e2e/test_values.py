@@ -6,14 +6,14 @@ import subprocess
 
 import pytest
 
+from harness import compile_once
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAMS = os.path.join(ROOT, "tests", "programs")
 
 
 def compile_program(scratch, source, *flags, compiler="gcc", name="program"):
-    path = os.path.join(scratch, name)
-    subprocess.run([compiler, "-g", *flags, "-o", path, os.path.join(PROGRAMS, source)], check=True)
-    return path
+    return compile_once([compiler, "-g", *flags, os.path.join(PROGRAMS, source)], os.path.join(scratch, name))
 
 
 def single(value):
