@@ -1,4 +1,5 @@
 """Tracepoints that wait for programs: linked with the agent, with the agent preloaded, or seen only at their execve."""
+import json
 import os
 import shutil
 import subprocess
@@ -141,15 +142,16 @@ def test_a_program_without_the_agent(daemon, start, copy_of):
         assert Trace(trace_path).names() == {"foo": 2 * CALLS}
 
 
-def test_found_by_polling(new_daemon, processes, copy_of, scratch):
+def test_found_by_polling(new_daemon, processes, copy_of, place, scratch):
     """The kernel doesn't notify a user's daemon: it polls."""
     user = (65534, 65534, [])
     path = copy_of("spin")
     home = os.path.join(scratch, "home")
     os.mkdir(home)
     os.chown(home, user[0], user[1])
-    os.chmod(scratch, 0o755)
-    daemon = new_daemon(folder=home, as_user=user).start()
+    daemon = new_daemon(folder=home, as_user=user)
+    daemon.build = place
+    daemon.start()
     name = os.path.basename(path)
     os.chmod(path, 0o755)
     daemon("add", f"{name}:foo", "--wait", user=user)
@@ -166,6 +168,34 @@ def test_found_by_polling(new_daemon, processes, copy_of, scratch):
     assert [row["hits"] for row in daemon.json("list-tracepoints", pid, user=user)] == [CALLS]
     one.finish()
     one.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_found_in_a_pid_namespace_beside_another_daemon(new_daemon, daemon, processes, copy_of, scratch):
+    """The kernel sends messages there as well, once a daemon outside listens, but their numbers are the outside's."""
+    path, folder = copy_of("spin"), os.path.join(scratch, "inside")
+    name = os.path.basename(path)
+    daemon.add("no-such-program:foo", "--wait")  # listens
+    os.mkdir(folder)
+    inner = new_daemon(folder=folder)
+    os.mkdir(os.path.join(folder, "run"))
+    space = processes.start(["unshare", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc", "sleep", "infinity"])
+    first = int(until(lambda: open(f"/proc/{space.pid}/task/{space.pid}/children").read(), "the first process inside"))
+    enter = ["nsenter", "--target", str(first), "--pid", "--mount"]
+    until(lambda: os.readlink(f"/proc/{first}/exe").endswith("sleep"), "its own /proc")
+    processes.start([*enter, os.path.join(inner.build, "dyntraced"), "--socket", inner.socket, "--output", inner.output])
+    until(inner.answers, "the daemon inside")
+
+    def ask(*words):
+        return subprocess.run([*enter, "env", f"DYNTRACE_SOCKET={inner.socket}", os.path.join(inner.build, "dyntrace"), *words],
+                              check=True, capture_output=True, text=True, timeout=50).stdout
+    ask("add", f"{name}:foo", "--wait")
+    for _ in range(3):
+        subprocess.run(["true"], check=True)  # a message to both
+    processes.start([*enter, path, "--calls", "1000000000", "--rounds", "1"], stdout=subprocess.DEVNULL)
+    until(lambda: [row for row in json.loads(ask("list-processes", "--json")) if row["name"] == name and row["tracepoints"]],
+          "the tracepoint")
+    ask("detach", name)
 
 
 def test_a_program_announced_twice_has_one_tracepoint(daemon, start, copy_of):

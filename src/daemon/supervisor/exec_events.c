@@ -2,9 +2,10 @@
  * exec_events.c - programs that are begun, while tracepoints wait for some.
  *
  * The kernel's process connector (netlink) tells of each execve at once, and costs nothing while no
- * program is begun. It serves only root, and stays silent in a container or another pid namespace.
- * So until the first message comes, and for other users, /proc is read every POLL_NS. When nothing
- * waits none of this is open.
+ * program is begun. It serves root alone (before Linux 6.6), stays silent in another network
+ * namespace, and knows processes by their numbers in the first pid namespace. So until the first
+ * message comes, and in other pid namespaces, /proc is read every POLL_NS. When nothing waits none
+ * of this is open.
  *
  * A poll sees a process that is new or has another name than before. A program that begins and ends
  * between two polls isn't seen.
@@ -22,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
@@ -35,6 +37,8 @@
 
 #define POLL_NS 100000000ULL
 #define RECEIVE_BUFFER (4 << 20)
+/* the kernel's PROC_PID_INIT_INO, which never changes */
+#define FIRST_PID_NAMESPACE 0xeffffffcUL
 /* polls until a target that has begun another program is given up */
 #define RETRIES_MAX 50
 
@@ -269,8 +273,20 @@ static bool subscribe(int fd)
 	       send(fd, &message, sizeof(message), MSG_NOSIGNAL) == sizeof(message);
 }
 
+/* In another pid namespace the kernel refuses the subscription, but not the messages that it sends
+ * because somebody else has subscribed: their numbers mean other processes, or none, here. */
+static bool is_first_pid_namespace(void)
+{
+	struct stat namespace;
+
+	return !stat("/proc/self/ns/pid", &namespace) && namespace.st_ino == FIRST_PID_NAMESPACE;
+}
+
 static void listen_to_kernel(struct exec_events *execs)
 {
+	if (!is_first_pid_namespace())
+		return;
+
 	int fd = socket(PF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_CONNECTOR);
 
 	if (fd < 0)
