@@ -32,6 +32,8 @@ def test_missed(dyntrace, scratch, program_path):
     assert {key: rows["callee"][key] for key in ("hits", "calls", "missed", "inside", "unwound")} == \
         {"hits": 200, "calls": 100, "missed": 100, "inside": 0, "unwound": 0}
     assert "calls without an exit: 100 missed (their returns couldn't be watched)\n" in dyntrace("report", trace).stdout
+    tree = dyntrace("report", trace, "--tree", "--all-rows").stdout.splitlines()[1:4]
+    assert [line.split()[-2:] for line in tree] == [["0", "callee"], ["100", "call_plainly"], ["100", "callee"]]
     said, deepest = endings(dyntrace, trace)
     assert said == {"its return couldn't be watched": 100} and deepest == 2
     found = slices(dyntrace, scratch, trace)
@@ -55,8 +57,8 @@ def test_always_missed(dyntrace, scratch, program_path):
 def test_filtered(dyntrace, program_path):
     """A filter on the duration leaves no entries without exits: nothing looks as if it were inside."""
     trace = record(dyntrace, "-e", *CALLS, "--filter", "duration > 300", "--mode", "block", "--", program_path("calls"), 200, 2)
-    rows, _ = check(dyntrace, trace)
-    assert all(row["hits"] == row["calls"] and not row["inside"] + row["unwound"] + row["missed"] for row in rows.values())
+    rows = json.loads(dyntrace("report", "--json", trace).stdout)["functions"]
+    assert rows and all(row["hits"] == row["calls"] and not row["inside"] + row["unwound"] + row["missed"] for row in rows)
     assert "calls without an exit" not in dyntrace("report", trace).stdout and not endings(dyntrace, trace)[0]
 
 
