@@ -178,7 +178,9 @@ enum wire_type {
 	X(WIRE_SHORTEST, WIRE_NUMBER)                                                 \
 	X(WIRE_BUCKET, WIRE_NUMBER) /* a value, as int64_t, then ... */               \
 	X(WIRE_BUCKET_COUNT, WIRE_NUMBER) /* ... how often it, or one near it, came */ \
-	X(WIRE_EXITS_LOST, WIRE_NUMBER)
+	X(WIRE_EXITS_LOST, WIRE_NUMBER)                                               \
+	X(WIRE_PROTOTYPES, WIRE_TEXT) /* C declarations */                            \
+	X(WIRE_FLOATS, WIRE_NUMBER) /* bytes of one: 4, 8 */
 
 enum wire_tag {
 	WIRE_NO_TAG,

@@ -7,6 +7,7 @@
 
 #include "options/lttng_options.h"
 #include "options/min_duration.h"
+#include "options/prototype_options.h"
 #include "options/question_options.h"
 #include "shared/program.h"
 
@@ -20,6 +21,8 @@ static struct {
 	const char *rate;
 	struct question_args question;
 	struct lttng_args lttng;
+	const char *prototypes;
+	int floats;
 } args;
 
 static const struct option_spec options[] = {
@@ -39,6 +42,8 @@ static const struct option_spec options[] = {
 	{ 0, "min-duration", "TIME",
 	  "with -e record only calls that take so long or longer (10us, 1ms, 2s), entry and exit",
 	  .string = &args.min_duration },
+	PROTOTYPES_OPTION(args.prototypes),
+	FLOATS_OPTION(args.floats),
 	{ 0, "every", "N", "record the first hit and then every Nth", .size = &args.every },
 	{ 0, "first", "N", "record the first N hits", .size = &args.first },
 	{ 0, "rate", "N/s", "record at most N hits per second", .string = &args.rate },
@@ -79,6 +84,8 @@ static struct error *write_request(struct client *client, const struct add_reque
 	wire_number(out, WIRE_SHAPE, request->shape);
 	wire_text(out, WIRE_NAME, request->name);
 	wire_text(out, WIRE_FILTER, request->filter);
+	wire_text(out, WIRE_PROTOTYPES, request->prototypes);
+	write_number(out, WIRE_FLOATS, request->floats);
 	for (size_t i = 0; request->contexts && i < request->contexts->count; i++)
 		wire_text(out, WIRE_CONTEXT_TYPE, request->contexts->items[i].text);
 	wire_text(out, WIRE_TRACER, request->tracer);
@@ -203,6 +210,12 @@ static struct error *run(const struct words *words, int *ret_status)
 					       &identity);
 	if (error)
 		return error;
+	_cleanup_free_ char *prototypes = NULL;
+	error = prototype_options_read(args.prototypes, &prototypes);
+	if (error)
+		return error;
+	request.prototypes = prototypes;
+	request.floats = floats_size(args.floats);
 	if (identity) {
 		request.arguments = &identity;
 		request.argument_count = 1;

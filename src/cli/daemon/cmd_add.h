@@ -12,6 +12,8 @@ struct add_request {
 	enum wire_shape shape;
 	const char *name; /* NULL: made from the location */
 	const char *filter;
+	uint8_t floats; /* bytes of one; 0: none */
+	const char *prototypes; /* their text; NULL: none */
 	const struct option_values *contexts;
 	const char *tracer;
 	char *const *arguments; /* of the tracer */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "options/prototype_options.h"
 #include "control/session/session.h"
 #include "shared/program.h"
 #include "options/min_duration.h"
@@ -60,6 +61,8 @@ const struct option_spec trace_options[] = {
 	  .list = &trace_args.contexts },
 	{ 0, "string-max", "SIZE", "record at most SIZE bytes of a string (default: 256)",
 	  .size = &trace_args.string_max },
+	PROTOTYPES_OPTION(trace_args.prototypes_file),
+	FLOATS_OPTION(trace_args.floats),
 	{ 0, "filter", "EXPR",
 	  "record only if this is true: 'size > 4K && path != NULL', 'str(arg0) == \"/etc/*\"',\n"
 	  "with -e 'ret < 0 || duration > 5ms'",
@@ -267,6 +270,8 @@ struct error *trace_args_check(const struct words *words)
 	trace_args.print |= trace_args.print_to != NULL;
 	if (!error)
 		error = check_words(words);
+	if (!error)
+		error = prototype_options_read(trace_args.prototypes_file, &trace_args.prototypes);
 	if (!error)
 		error = trace_question_check();
 	if (!error)

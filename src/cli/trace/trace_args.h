@@ -45,6 +45,9 @@ struct trace_args {
 	const char *tracer_text;
 	char *tracer_name;
 	const char *tracer_argument;
+	const char *prototypes_file;
+	int floats; /* floats_size */
+	char *prototypes; /* owned: their text */
 	struct lttng_args lttng;
 	char *identity; /* owned: argument of the tracer lttng */
 	char *function; /* owned: LIBRARY:FUNCTION of the tracer call, with an absolute path */

@@ -16,6 +16,7 @@
 #include "leftovers.h"
 #include "old_trace.h"
 #include "options/commands.h"
+#include "options/prototype_options.h"
 #include "trace_args.h"
 #include "trace_peer.h"
 
@@ -178,6 +179,8 @@ struct tracepoint_spec trace_begin_spec(const struct option_value *value)
 					 .first = trace_args.first,
 					 .rate = trace_args.rate,
 					 .string_max = (uint32_t)trace_args.string_max,
+					 .prototypes = trace_args.prototypes,
+					 .floats = floats_size(trace_args.floats),
 					 .by = trace_args.question.by,
 					 .of = trace_args.question.of,
 					 .keys = (uint32_t)trace_args.question.keys };

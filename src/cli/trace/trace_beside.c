@@ -10,6 +10,7 @@
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
 #include "options/commands.h"
+#include "options/prototype_options.h"
 #include "trace_args.h"
 #include "trace_heir.h"
 #include "trace_question.h"
@@ -210,6 +211,8 @@ static struct error *add_one(struct beside *beside, const struct option_value *v
 	wire_number(out, WIRE_SHAPE, shapes[trace_begin_kind(value)]);
 	wire_text(out, WIRE_NAME, trace_args.name);
 	wire_text(out, WIRE_FILTER, trace_args.filter);
+	wire_text(out, WIRE_PROTOTYPES, trace_args.prototypes);
+	write_number(out, WIRE_FLOATS, floats_size(trace_args.floats));
 	for (size_t i = 0; i < trace_args.contexts.count; i++)
 		wire_text(out, WIRE_CONTEXT_TYPE, trace_args.contexts.items[i].text);
 	wire_text(out, WIRE_TRACER, trace_args.tracer->name);

@@ -134,6 +134,8 @@ struct error *tracepoint_message_read(const struct wire_message *message,
 		.first = wire_get_number(message, WIRE_FIRST, 0),
 		.rate = wire_get_number(message, WIRE_RATE, 0),
 		.string_max = (uint32_t)wire_get_number(message, WIRE_STRING_MAX, 0),
+		.floats = (uint8_t)wire_get_number(message, WIRE_FLOATS, 0),
+		.prototypes = wire_get_text(message, WIRE_PROTOTYPES),
 		.tracer = wire_get_text(message, WIRE_TRACER),
 		.tracer_argument = wire_get_text(message, WIRE_ARGUMENT),
 		.disabled = wire_get_number(message, WIRE_DISABLED, 0),
@@ -143,6 +145,8 @@ struct error *tracepoint_message_read(const struct wire_message *message,
 		.keys = (uint32_t)wire_get_number(message, WIRE_KEYS, 0),
 		.most = wire_get_number(message, WIRE_TRACEPOINT_COUNT, 0),
 	};
+	if (spec->floats != 0 && spec->floats != sizeof(float) && spec->floats != sizeof(double))
+		return error_new(ERROR_USAGE, "--floats: 4 or 8 bytes");
 	if (!spec->location || shape > WIRE_FUNCTION)
 		return error_new(ERROR_USAGE, "the location is missing, or the shape is unknown");
 	spec->kind = kinds[shape];

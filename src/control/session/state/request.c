@@ -18,7 +18,8 @@ static bool copy_spec(const struct tracepoint_spec *from, struct tracepoint_spec
 {
 	const char **contexts = calloc(from->context_count + 1, sizeof(*contexts));
 	const char **strings[] = { &to->location, &to->name, &to->filter, &to->tracer,
-				   &to->tracer_argument, &to->by, &to->of };
+				   &to->tracer_argument, &to->by, &to->of,
+				   &to->prototypes };
 	bool copied = contexts != NULL;
 
 	*to = *from;
@@ -49,6 +50,7 @@ static void free_spec(struct tracepoint_spec *spec)
 	free((char *)spec->tracer_argument);
 	free((char *)spec->by);
 	free((char *)spec->of);
+	free((char *)spec->prototypes);
 }
 
 /* Does the tracer fit the spec? Checked before anything is touched. */
@@ -116,6 +118,9 @@ struct error *request_create(const struct tracepoint_spec *spec, struct request 
 	}
 	if (request->tracer->kind == TRACER_LTTNG)
 		error = read_identity(request);
+	if (!error && spec->prototypes)
+		error = error_wrap(prototypes_parse(spec->prototypes, &request->prototypes),
+				   "--prototypes");
 	if (error) {
 		request_drop(request);
 		return error;
@@ -134,6 +139,7 @@ void request_drop(struct request *request)
 	places_free(&request->places);
 	location_clear(&request->location);
 	free_spec(&request->spec);
+	prototypes_free(request->prototypes);
 	free(request);
 }
 

@@ -8,12 +8,14 @@
 #include "control/names/locate.h"
 #include "control/event/lttng_identity.h"
 #include "control/event/tracer.h"
+#include "control/prototypes/prototypes.h"
 #include "tracepoint.h"
 
 /* Shared by the tracepoints that were made from it; freed with the last of them. */
 struct request {
 	struct tracepoint_spec spec; /* with copies of its strings */
 	const struct tracer *tracer;
+	struct prototypes *prototypes; /* of the user; NULL: none */
 	struct lttng_identity lttng; /* tracer lttng: its argument */
 	struct location location;
 	struct places places; /* from request_resolve until tracepoints are made of them */

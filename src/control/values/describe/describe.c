@@ -14,6 +14,7 @@
 
 #define STRING_MAX_LEAST 16u
 #define PAIR_ENTRY_MAX (DT_EVENT_SIZE_MAX * 2 / 3) /* the rest is the exit's */
+#define ARGUMENT_FLOATS 8 /* xmm0 to xmm7 */
 
 static const uint8_t c_registers[] = { RDI, RSI, RDX, RCX, R8, R9 };
 static const uint8_t go_registers[] = { RAX, RBX, RCX, RDI, RSI, R8, R9, R10, R11 };
@@ -54,6 +55,23 @@ struct value_place describe_register(const struct describe *d, size_t number)
 	};
 }
 
+void describe_add_floats(struct describe *d, size_t count)
+{
+	uint8_t size = d->tracepoint->request->spec.floats;
+
+	for (size_t i = 0; i < count && size; i++) {
+		struct value_place place = {
+			.kind = PLACE_PIECES,
+			.count = 1,
+			.pieces = { { .where = ABI_SSE, .reg = (uint8_t)i, .size = size } }
+		};
+		char name[24];
+
+		snprintf(name, sizeof(name), "xmm%zu", i);
+		shape_add_number(&d->shape, name, FIELD_FLOAT, size, &place);
+	}
+}
+
 /* Adds the arguments of a function without debug information. */
 static void add_registers(struct describe *d)
 {
@@ -66,6 +84,7 @@ static void add_registers(struct describe *d)
 		snprintf(name, sizeof(name), "arg%zu", i);
 		shape_add_number(&d->shape, name, FIELD_HEX, 8, &place);
 	}
+	describe_add_floats(d, ARGUMENT_FLOATS);
 }
 
 static void add_parameters(struct describe *d)
@@ -84,11 +103,27 @@ static void add_parameters(struct describe *d)
 	}
 }
 
+static void add_prototype(struct describe *d)
+{
+	struct prototype_argument argument;
+
+	for (size_t i = 0; prototype_arguments_get(d, i, &argument); i++)
+		shape_add(&d->shape, argument.name, &argument.type, &argument.place);
+}
+
+/* The debug information of assembly names no parameters. */
+bool describe_knows_types(const struct describe *d)
+{
+	return d->prototype || d->inlined ||
+	       (d->has_function && d->function.low == d->address &&
+		!debug_function_is_assembly(&d->function));
+}
+
 static void add_arguments(struct describe *d)
 {
-	/* The debug information of assembly names no parameters. */
-	if (d->inlined || (d->has_function && d->function.low == d->address &&
-			   !debug_function_is_assembly(&d->function)))
+	if (d->prototype)
+		add_prototype(d);
+	else if (describe_knows_types(d))
 		add_parameters(d);
 	else
 		add_registers(d);
@@ -331,6 +366,7 @@ struct error *describe_tracepoint(struct session *session, struct tracepoint *tr
 	d.has_function = d.debug && debug_function_at(d.debug, d.address, &d.function);
 	d.inlined = d.has_function && place->inlined &&
 		    debug_inlined_die(d.debug, place->inlined, &d.inlined_die);
+	prototype_arguments_find(&d);
 	if (!string_max)
 		string_max = VALUE_STRING_DEFAULT;
 	error = check_exits(&d);

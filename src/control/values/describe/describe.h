@@ -6,6 +6,7 @@
 #define DYNTRACE_DESCRIBE_H
 
 #include "control/base/strbuf.h"
+#include "control/prototypes/prototypes.h"
 #include "control/values/shape/shape.h"
 #include "control/values/shape/values.h"
 #include "control/values/where/value_location.h"
@@ -21,6 +22,8 @@ struct describe {
 	struct debug *debug; /* of the module; NULL: it has no debug information */
 	bool has_function;
 	struct debug_function function; /* that contains the address */
+	/* without debug information: of the function that begins at the address; NULL: none */
+	const struct prototype *prototype;
 	bool inlined; /* the tracepoint is at one inlined copy: */
 	Dwarf_Die inlined_die;
 	uint64_t address; /* in the file */
@@ -33,6 +36,11 @@ struct describe {
  * of Go's own. */
 size_t describe_register_count(const struct describe *d);
 struct value_place describe_register(const struct describe *d, size_t number);
+
+/* describe.c: are the types of the function's arguments and result known? */
+bool describe_knows_types(const struct describe *d);
+/* describe.c: with --floats, adds the first vector registers as numbers. */
+void describe_add_floats(struct describe *d, size_t count);
 
 /* variables.c: the place of a variable: by the ABI for a parameter at its function's first
  * instruction, else by the debug information. False: no variable has that name. */
@@ -57,6 +65,19 @@ struct parameter_walk {
 void variables_start(struct describe *d, struct parameter_walk *ret_walk);
 bool variables_next(struct describe *d, struct parameter_walk *walk,
 		    struct parameter *ret_parameter, struct value_place *ret_place);
+
+/* prototype_arguments.c: finds d->prototype, if no debug information has the function. */
+void prototype_arguments_find(struct describe *d);
+/* The parameter's name (argN if it has none), type and place. False: no such parameter. */
+struct prototype_argument {
+	char name[C_NAME_MAX];
+	struct type type;
+	struct value_place place;
+};
+bool prototype_arguments_get(const struct describe *d, size_t number,
+			     struct prototype_argument *ret_argument);
+void prototype_arguments_result(const struct describe *d, struct type *ret_type,
+				struct value_place *ret_place);
 
 /* variables.c: the place of a function's result, at its exit. A void type: it has no result. */
 void variables_result(struct describe *d, struct type *ret_type, struct value_place *ret_place);

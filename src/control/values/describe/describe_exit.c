@@ -165,6 +165,8 @@ static void add_result(struct describe *d)
 	variables_result(d, &type, &place);
 	if (type.kind != TYPE_VOID)
 		shape_add(&d->shape, "ret", &type, &place);
+	if (!describe_knows_types(d))
+		describe_add_floats(d, 1);
 }
 
 /* Adds the contexts of the exit. Variables belong to the entry, unless they ask for the exit. */

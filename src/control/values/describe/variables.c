@@ -148,7 +148,17 @@ static bool find_argument(struct describe *d, const char *name, struct type *ret
 {
 	struct parameter_walk walk;
 	struct parameter parameter;
+	struct prototype_argument argument;
 
+	for (size_t i = 0; d->prototype && prototype_arguments_get(d, i, &argument); i++) {
+		if (strcmp(argument.name, name) == 0) {
+			*ret_type = argument.type;
+			*ret_place = argument.place;
+			return true;
+		}
+	}
+	if (!d->has_function)
+		return false;
 	variables_start(d, &walk);
 	if (!walk.by_abi && !d->inlined)
 		return false;
@@ -167,7 +177,7 @@ bool variables_is_argument(void *context, const char *name)
 	struct value_place place;
 	struct type type;
 
-	return d->has_function && find_argument(d, name, &type, &place);
+	return find_argument(d, name, &type, &place);
 }
 
 /* Is the tracepoint at a function whose parameters aren't known, but where its caller put them? */
@@ -271,6 +281,10 @@ void variables_result(struct describe *d, struct type *ret_type, struct value_pl
 	struct abi_value abi;
 
 	assert(d->exit);
+	if (d->prototype) {
+		prototype_arguments_result(d, ret_type, ret_place);
+		return;
+	}
 	/* without debug information: 64 bits */
 	*ret_type = (struct type){ .kind = TYPE_INT, .size = 8 };
 	*ret_place =
@@ -301,7 +315,7 @@ static bool find_at_exit(struct describe *d, const char *name, struct type *ret_
 		variables_result(d, ret_type, ret_place);
 		return ret_type->kind != TYPE_VOID;
 	}
-	if ((d->has_function && find_argument(d, name, ret_type, &place)) ||
+	if (find_argument(d, name, ret_type, &place) ||
 	    find_numbered(d, name, ret_type, &place)) {
 		describe_keep(d, &place, ret_place);
 		return true;
@@ -326,7 +340,7 @@ bool variables_find(void *context, const char *name, struct type *ret_type,
 		return true;
 	if (d->exit)
 		return find_at_exit(d, name, ret_type, ret_place);
-	if ((d->has_function && find_argument(d, name, ret_type, ret_place)) ||
+	if (find_argument(d, name, ret_type, ret_place) ||
 	    find_numbered(d, name, ret_type, ret_place))
 		return true;
 	if (!d->debug || !debug_find_variable(d->debug, d->has_function ? &d->function : NULL,
@@ -345,7 +359,11 @@ void variables_list(void *context, struct strbuf *text)
 	struct parameter parameter;
 	struct value_place place;
 
-	if (is_plain_entry(d))
+	struct prototype_argument argument;
+
+	for (size_t i = 0; d->prototype && prototype_arguments_get(d, i, &argument); i++)
+		strbuf_printf(text, "%s%s", text->length ? ", " : "", argument.name);
+	if (is_plain_entry(d) && !d->prototype)
 		strbuf_printf(text, "arg0 to arg%zu", describe_register_count(d) - 1);
 	if (!d->has_function)
 		return;

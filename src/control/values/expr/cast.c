@@ -4,93 +4,10 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "control/dwarf/c_types.h"
 #include "operand.h"
 
 #define POINTERS_MAX 8
-
-/* ---- C's own types --------------------------------------------------------------------------- */
-
-/* Static: an expression may point to these types, which no debug information owns. */
-static const struct type type_void = { .kind = TYPE_VOID, .name = "void" };
-static const struct type type_char = {
-	.kind = TYPE_CHAR, .size = 1, .is_signed = true, .name = "char"
-};
-static const struct type type_bool = { .kind = TYPE_BOOL, .size = 1, .name = "bool" };
-static const struct type type_float = { .kind = TYPE_FLOAT, .size = 4, .name = "float" };
-static const struct type type_double = { .kind = TYPE_FLOAT, .size = 8, .name = "double" };
-static const struct type type_long_double = { .kind = TYPE_FLOAT,
-					      .size = 16,
-					      .name = "long double" };
-static const struct type type_ints[2][4] = {
-	{ { .kind = TYPE_INT, .size = 1, .name = "unsigned char" },
-	  { .kind = TYPE_INT, .size = 2, .name = "unsigned short" },
-	  { .kind = TYPE_INT, .size = 4, .name = "unsigned int" },
-	  { .kind = TYPE_INT, .size = 8, .name = "unsigned long" } },
-	{ { .kind = TYPE_INT, .size = 1, .is_signed = true, .name = "signed char" },
-	  { .kind = TYPE_INT, .size = 2, .is_signed = true, .name = "short" },
-	  { .kind = TYPE_INT, .size = 4, .is_signed = true, .name = "int" },
-	  { .kind = TYPE_INT, .size = 8, .is_signed = true, .name = "long" } },
-};
-
-/* Names of libraries' types, for programs without debug information for them. */
-static const struct {
-	const char *name;
-	const struct type *type;
-} known[] = {
-	{ "bool", &type_bool },
-	{ "_Bool", &type_bool },
-	{ "float", &type_float },
-	{ "void", &type_void },
-	{ "size_t", &type_ints[0][3] },
-	{ "ssize_t", &type_ints[1][3] },
-	{ "int8_t", &type_ints[1][0] },
-	{ "uint8_t", &type_ints[0][0] },
-	{ "int16_t", &type_ints[1][1] },
-	{ "uint16_t", &type_ints[0][1] },
-	{ "int32_t", &type_ints[1][2] },
-	{ "uint32_t", &type_ints[0][2] },
-	{ "int64_t", &type_ints[1][3] },
-	{ "uint64_t", &type_ints[0][3] },
-	{ "intptr_t", &type_ints[1][3] },
-	{ "uintptr_t", &type_ints[0][3] },
-	{ "ptrdiff_t", &type_ints[1][3] },
-	{ "off_t", &type_ints[1][3] },
-};
-
-static const struct type *find_known(const char *name)
-{
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-		if (strcmp(known[i].name, name) == 0)
-			return known[i].type;
-	}
-	return NULL;
-}
-
-/* The keywords of C's types, counted. */
-enum word {
-	WORD_SIGNED,
-	WORD_UNSIGNED,
-	WORD_SHORT,
-	WORD_LONG,
-	WORD_INT,
-	WORD_CHAR,
-	WORD_DOUBLE,
-	WORDS
-};
-static const char *const words[WORDS] = { "signed", "unsigned", "short", "long",
-					  "int",    "char",	"double" };
-
-static const struct type *type_of_words(const unsigned counts[WORDS])
-{
-	bool is_signed = !counts[WORD_UNSIGNED];
-
-	if (counts[WORD_DOUBLE])
-		return counts[WORD_LONG] ? &type_long_double : &type_double;
-	if (counts[WORD_CHAR])
-		return counts[WORD_SIGNED] || counts[WORD_UNSIGNED] ? &type_ints[is_signed][0] :
-								      &type_char;
-	return &type_ints[is_signed][counts[WORD_SHORT] ? 1 : counts[WORD_LONG] ? 3 : 2];
-}
 
 /* ---- parsing --------------------------------------------------------------------------------- */
 
@@ -115,7 +32,7 @@ static void skip_qualifiers(struct parser *p)
 static bool take_word(struct parser *p, unsigned counts[WORDS])
 {
 	for (size_t i = 0; i < WORDS; i++) {
-		if (accept_word(p, words[i])) {
+		if (accept_word(p, c_words[i])) {
 			counts[i]++;
 			skip_qualifiers(p);
 			return true;
@@ -133,7 +50,7 @@ static bool take_words(struct parser *p, const struct type **ret_type)
 		return false;
 	while (take_word(p, counts))
 		;
-	*ret_type = type_of_words(counts);
+	*ret_type = c_type_of_words(counts);
 	return true;
 }
 
@@ -190,10 +107,10 @@ static bool take_named(struct parser *p, struct type *ret_type)
 	if (find_type(p, name, TYPE_VOID, ret_type)) {
 		if (must_be_type(p->at) || !p->names->find(p->names->context, name, &type, &place))
 			return true;
-	} else if (find_known(name)) {
-		*ret_type = *find_known(name);
+	} else if (c_type_known(name)) {
+		*ret_type = *c_type_known(name);
 		if (!ret_type->die.addr)
-			ret_type->base = find_known(name);
+			ret_type->base = c_type_known(name);
 		return true;
 	} else if (*p->at == '<') {
 		take_templates(p, name);
@@ -337,14 +254,14 @@ void cast_apply(struct parser *p, struct operand *operand, const struct type *ty
 	else
 		cast_to_number(p, operand, type, at);
 	if (is_real && type->size > 8)
-		cast.type = type_double;
+		cast.type = c_type_double;
 	cast.place = (struct value_place){ .kind = PLACE_VALUE, .ops = operand->ops };
 	*operand = cast;
 }
 
 void cast_to_string(struct parser *p, struct operand *operand, const char *at)
 {
-	struct type character = type_char, pointer;
+	struct type character = c_type_char, pointer;
 
 	operand_follow_reference(operand);
 	if (p->error || operand->kind == OPERAND_TEXT)
@@ -357,7 +274,7 @@ void cast_to_string(struct parser *p, struct operand *operand, const char *at)
 	if (operand->kind == OPERAND_PLACE && operand->type.kind != TYPE_INT &&
 	    operand->type.kind != TYPE_POINTER)
 		return; /* an array, a class, a text of a trace: combine.c knows strings */
-	character.base = &type_char;
+	character.base = &c_type_char;
 	type_add_pointer(&character, &pointer);
 	cast_apply(p, operand, &pointer, at);
 }

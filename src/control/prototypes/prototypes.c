@@ -1,0 +1,212 @@
+#include "prototypes.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/base/cleanup.h"
+#include "control/base/vec.h"
+#include "shipped_prototypes.h"
+
+struct prototypes {
+	VEC(struct prototype) items; /* by name, after sort_items */
+	const char *unknown; /* a function whose types aren't known; NULL: none */
+	char unknown_name[C_NAME_MAX];
+	bool is_shipped; /* leaves those out */
+};
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+static bool write_one(void *context, const struct c_function *function)
+{
+	c_function_write(function, context);
+	return true;
+}
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+/* As the debug information would have it. */
+static void convert(const struct c_type *type, struct type *ret_type)
+{
+	unsigned pointers = type->pointers + (type->is_array || type->is_function);
+	const struct type *base = type->base && !type->is_function ? type->base :
+								     c_type_known("void");
+
+	*ret_type = *base;
+	ret_type->base = base;
+	for (unsigned i = 0; i < pointers; i++) {
+		struct type pointer;
+
+		type_add_pointer(ret_type, &pointer);
+		*ret_type = pointer;
+	}
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static void free_prototype(struct prototype *one)
+{
+	for (size_t i = 0; i < one->count; i++)
+		free(one->parameters[i].name);
+	free(one->parameters);
+	free(one->name);
+}
+
+/* Headers of libraries put underscores before names of parameters, against macros. */
+static char *copy_name(const char *name)
+{
+	const char *start = name + strspn(name, "_");
+
+	return strdup(*start ? start : name);
+}
+
+static bool add_function(void *context, const struct c_function *function)
+{
+	struct prototypes *to = context;
+	struct prototype one = { .library = function->file, .is_variadic = function->is_variadic };
+
+	if (function->is_static && to->is_shipped)
+		return true;
+	if (!c_function_is_plain(function)) {
+		memcpy(to->unknown_name, function->name, sizeof(to->unknown_name));
+		to->unknown = to->unknown_name;
+		return to->is_shipped;
+	}
+	one.name = strdup(function->name);
+	one.parameters = calloc(function->count + 1, sizeof(*one.parameters));
+	convert(&function->result, &one.result);
+	bool enough = one.name && one.parameters;
+	for (size_t i = 0; i < function->count && enough; i++, one.count++) {
+		const struct c_parameter *parameter = &function->parameters[i];
+
+		if (parameter->name[0])
+			one.parameters[i].name = copy_name(parameter->name);
+		enough = one.parameters[i].name || !parameter->name[0];
+		convert(&parameter->type, &one.parameters[i].type);
+	}
+	enough = enough && vec_push(&to->items, one);
+	if (!enough)
+		free_prototype(&one);
+	return enough;
+}
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(((const struct prototype *)a)->name, ((const struct prototype *)b)->name);
+}
+
+struct error *prototypes_parse(const char *text, struct prototypes **ret_prototypes)
+{
+	struct prototypes *prototypes = calloc(1, sizeof(*prototypes));
+	struct error *error = NULL;
+	unsigned line;
+
+	if (!prototypes)
+		return error_new(ERROR_FAILED, "out of memory");
+	bool done = c_declarations_read(text, add_function, prototypes, &line);
+	if (!done && prototypes->unknown)
+		error = error_new(ERROR_USAGE,
+				  "%s: a struct, or a type that isn't known, can't be an argument or a "
+				  "result itself (declare a pointer, or 'typedef long NAME;')",
+				  prototypes->unknown);
+	else if (!done)
+		error = error_new(ERROR_FAILED, "out of memory");
+	else if (line)
+		error = error_new(ERROR_USAGE,
+				  "line %u: not a C declaration (such as: int open(const char *path, "
+				  "int flags, ...);)",
+				  line);
+	else if (!prototypes->items.count)
+		error = error_new(ERROR_USAGE, "no function is declared");
+	if (error) {
+		prototypes_free(prototypes);
+		return error;
+	}
+	qsort(prototypes->items.items, prototypes->items.count, sizeof(struct prototype), compare);
+	for (size_t i = 0; i < prototypes->items.count; i++)
+		prototypes->items.items[i].library = NULL;
+	*ret_prototypes = prototypes;
+	return NULL;
+}
+
+void prototypes_free(struct prototypes *prototypes)
+{
+	for (size_t i = 0; prototypes && i < prototypes->items.count; i++)
+		free_prototype(&prototypes->items.items[i]);
+	if (prototypes)
+		vec_free(&prototypes->items);
+	free(prototypes);
+}
+
+struct error *prototypes_shorten(const char *text, struct strbuf *ret_text)
+{
+	struct prototypes *checked = NULL;
+	struct error *error = prototypes_parse(text, &checked);
+	unsigned line;
+
+	prototypes_free(checked);
+	if (error)
+		return error;
+	c_declarations_read(text, write_one, ret_text, &line);
+	return ret_text->failed ? error_new(ERROR_FAILED, "out of memory") : NULL;
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+const struct prototype *prototypes_find(const struct prototypes *prototypes, const char *name)
+{
+	struct prototype key = { .name = (char *)name };
+
+	if (!prototypes || !prototypes->items.count)
+		return NULL;
+	return bsearch(&key, prototypes->items.items, prototypes->items.count,
+		       sizeof(struct prototype), compare);
+}
+
+/* Libraries whose functions are in the headers of another. */
+static const char *library_of(const char *module)
+{
+	static const char *const of_libc[] = { "libm.so",  "libpthread.so", "libdl.so",
+					       "librt.so", "libresolv.so",  "libutil.so" };
+
+	for (size_t i = 0; i < sizeof(of_libc) / sizeof(of_libc[0]); i++) {
+		if (!strncmp(module, of_libc[i], strlen(of_libc[i])))
+			return "libc.so";
+	}
+	return module;
+}
+
+static struct prototypes *read_shipped(void)
+{
+	struct prototypes *shipped = calloc(1, sizeof(*shipped));
+	unsigned line;
+
+	if (!shipped)
+		return NULL;
+	shipped->is_shipped = true;
+	c_declarations_read(shipped_prototypes, add_function, shipped, &line);
+	qsort(shipped->items.items, shipped->items.count, sizeof(struct prototype), compare);
+	return shipped;
+}
+
+const struct prototype *prototypes_find_shipped(const char *module, const char *name)
+{
+	static struct prototypes *shipped; /* stays: some 100 KiB, of one process */
+	const char *library = library_of(module);
+
+	if (!shipped)
+		shipped = read_shipped();
+	const struct prototype *one = prototypes_find(shipped, name), *end;
+	if (!one)
+		return NULL;
+	end = shipped->items.items + shipped->items.count;
+	while (one > shipped->items.items && !strcmp(one[-1].name, name))
+		one--;
+	for (; one < end && !strcmp(one->name, name); one++) {
+		size_t length = one->library ? strcspn(one->library, "\"") : 0;
+
+		if (length && !strncmp(one->library, library, length))
+			return one;
+	}
+	return NULL;
+}
