@@ -80,7 +80,13 @@ def test_nginx_under_load(dyntrace, processes, scratch):
                    f"server {{ listen unix:{scratch}/sock; root {scratch}/www; }} }}\n")
     os.chmod(scratch, 0o755)
     server = processes.start(["/usr/sbin/nginx", "-c", f"{scratch}/conf", "-p", scratch], stderr=subprocess.DEVNULL)
-    until(lambda: os.path.exists(f"{scratch}/sock"), "nginx")
+
+    def listens():
+        """The file is there between bind and listen, too."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            return connection.connect_ex(f"{scratch}/sock") == 0
+
+    until(listens, "nginx")
 
     def fetch():
         with socket.socket(socket.AF_UNIX) as connection:
