@@ -2,11 +2,13 @@
 import collections
 import json
 import os
+import signal
 import subprocess
 
 import pytest
 
 from calls_oracle import Calls, packets_of
+from harness import until
 from test_export import HOSTILE, rename
 from test_own_reader import CALLS, record
 from test_report import lose, take_out
@@ -153,6 +155,21 @@ def test_overwritten(dyntrace, program_path, page):
     oracle = check(one, trace)
     check_bars(one, trace)
     assert 0 < oracle.numbers["leaf"]["calls"] < 1000 * 9
+
+
+def test_snapshot(dyntrace, program, page):
+    """A snapshot of a ring that goes on begins in the middle of calls."""
+    target = program("spin", "--threads", 2, "--calls", 20000, "--rounds", 2).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "-e", "--function", "foo", "--mode", "overwrite", "--buffer-size", "1M")
+    target.go().wait_ready()
+    tracing.process.send_signal(signal.SIGUSR1)
+    snapshot = tracing.output + ".snapshot-1"
+    until(lambda: os.path.exists(os.path.join(snapshot, "metadata")) and "snapshot:" in tracing.process.stderr.readline(), "the snapshot")
+    tracing.stop()
+    target.finish()
+    one = page(snapshot)
+    check(one, snapshot)
+    check_bars(one, snapshot)
 
 
 def test_probes(dyntrace, program_path, page):
