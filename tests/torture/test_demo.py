@@ -1,0 +1,55 @@
+"""`make demo` behind its build: as root, as an ordinary user without sudo, and where only root may attach to running processes."""
+import os
+import shutil
+import subprocess
+
+import pytest
+from fixtures import ROOT
+
+NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+
+
+@pytest.fixture
+def demo(place):
+    """Runs the demonstration from a copy that all users may read; nobody has a sudo."""
+    shutil.copytree(os.path.join(ROOT, "demo"), os.path.join(place, "demo"))
+    page = os.path.join(place, "pages")
+    os.mkdir(page)
+    os.chmod(page, 0o777)
+    for name in ("dyntrace", "dyntraced", "libdyntrace-agent.so"):
+        os.symlink(os.path.join(place, name), os.path.join(page, name))
+    programs = os.path.join(place, "bin")
+    os.mkdir(programs)
+    for name in os.listdir("/usr/bin"):
+        if name != "sudo":
+            os.symlink(os.path.join("/usr/bin", name), os.path.join(programs, name))
+
+    def run(*prefix):
+        done = subprocess.run([*prefix, os.path.join(place, "demo", "run"), page], env={"PATH": programs, "HOME": place, "TMPDIR": "/tmp"},
+                              capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert os.path.getsize(os.path.join(page, "demo.html")) > 10_000
+        return done.stdout
+    return run
+
+
+def test_as_root(demo):
+    shown = demo()
+    assert "sortCommand" in shown and "user:1" in shown and "PONG" in shown
+    assert "ordinary user" not in shown
+
+
+def test_as_an_ordinary_user(demo):
+    """The same, for processes of one's own, and what root would add."""
+    shown = demo(*NOBODY)
+    assert "sortCommand" in shown and "user:1" in shown and "PONG" in shown
+    assert "As an ordinary user you trace your own processes" in shown and "sudo make demo" in shown
+
+
+def test_where_only_root_may_attach(demo):
+    """A command is traced from its start."""
+    folder = "/proc/sys/kernel"
+    script = f'mount -t tmpfs none {folder} && mkdir {folder}/yama && echo 1 > {folder}/yama/ptrace_scope && exec "$@"'
+    shown = demo("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *NOBODY)
+    assert "kernel.yama.ptrace_scope is 1" in shown and "redis-server --version" in shown and "main" in shown
+    assert "sudo make demo" in shown
