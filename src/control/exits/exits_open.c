@@ -17,6 +17,7 @@
 #include "shared/arithmetic.h"
 
 #define LOOK_NS 250000000u
+#define LOOK_MAX 2048u /* calls per look, of which each takes some system calls */
 #define STACK 8u
 
 /* ---- the filter, so far ---------------------------------------------------------------------- */
@@ -228,13 +229,14 @@ void exits_open_look(struct session *session, uint64_t now_ns)
 		return; /* it has ended, perhaps: what was seen last remains */
 	open_calls_forget(reader_of(session), session->exits);
 	uncount(session);
-	for (uint32_t i = 1; i < slots.count; i++) {
+	for (uint32_t i = 1, looks = 0; i < slots.count; i++) {
 		const struct dt_return_slot *slot = &slots.items[i];
 
-		if (!slot->sp || !is_steady(&slots, i))
+		if (!slot->sp || slot->sp & DT_RETURN_INHERITED ||
+		    !find_tracepoint(session, slot->id))
 			continue;
-		exits_open_note(&slots, i);
-		if (!(slot->sp & DT_RETURN_INHERITED) && find_tracepoint(session, slot->id))
-			session->exits->inside[slot->id]++;
+		session->exits->inside[slot->id]++;
+		if (looks++ < LOOK_MAX && is_steady(&slots, i))
+			exits_open_note(&slots, i);
 	}
 }
