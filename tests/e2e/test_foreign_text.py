@@ -29,7 +29,14 @@ PRINTERS = {
     "src/cli/report/page_columns.c",  # base64
     "src/control/ctf/read/trace_copy.c",  # the metadata of a trace, which is no text for people
     "src/options/help.c", "src/options/man.c",  # texts of our own tables
+    "src/control/prototypes/make_prototypes.c",  # a program of the build
     "src/daemon/dyntraced.c",  # an error, which escapes its strings, and the version
+}
+UNPRINTED = {
+    "src/cli/daemon/lttng_session.c",  # lttng's answer, which cmd_enable_event.c prints by cli_print
+    "src/options/lttng_options.c",  # the argument of a tracer, which a request carries
+    "src/options/prototype_options.c",  # declarations, which the parser reads
+    "src/options/options.c",  # choices of our own tables
 }
 STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"')
 
@@ -85,10 +92,11 @@ def test_text_is_escaped_or_ours():
             continue
         text = code(path)
         found += [f"{path}: text_add({words})" for words in calls(text, "text_add") if not is_own(words.split(",", 1)[1])]
+        if path in UNPRINTED:
+            continue
         found += [f"{path}: strbuf_add({words})" for words in calls(text, "strbuf_add")
                   if not is_own(words.split(",", 1)[1].rsplit(",", 1)[0])]
-        if path != "src/options/options.c":  # choices of our own tables
-            found += [f"{path}: strbuf_printf({words})" for words in calls(text, "strbuf_printf")]
+        found += [f"{path}: strbuf_printf({words})" for words in calls(text, "strbuf_printf")]
     assert not found, "\n".join(found)
 
 

@@ -2,10 +2,12 @@
  * cmd_enable_event.c - dyntrace enable-event: the syntax of LTTng's kernel probe interface. With
  * the tracer lttng, a session of LTTng gets a rule for the event.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd_add.h"
+#include "control/base/cleanup.h"
 #include "control/event/lttng_identity.h"
 #include "control/event/tracer.h"
 #include "lttng_session.h"
@@ -115,12 +117,11 @@ static struct error *enable_events(struct lttng_rules *rules, const char *name)
 				 "'%s': a comma or a star in a name means several events to lttng",
 				 name);
 	for (size_t i = 0; i <= (args.exit ? 1 : 0) && !error; i++) {
-		struct strbuf event = { 0 };
+		_cleanup_free_ char *event = NULL;
 
-		strbuf_printf(&event, "%s%s%s", provider, name, is_bare ? "" : suffixes[i]);
-		error = event.failed ? error_new(ERROR_FAILED, "out of memory") :
-				       lttng_session_enable(&args.where, event.text, rules);
-		strbuf_free(&event);
+		if (asprintf(&event, "%s%s%s", provider, name, is_bare ? "" : suffixes[i]) < 0)
+			return error_new(ERROR_FAILED, "out of memory");
+		error = lttng_session_enable(&args.where, event, rules);
 	}
 	return error;
 }
