@@ -396,7 +396,7 @@ def test_lttng_passes_the_rest_on(dyntrace, scratch, daemon, spin):
         "real enable-event -k sched_switch\n"
     one = spin()
     daemon.targets.add(str(one.pid))
-    daemon("lttng", "enable-event", "hit", "-u", "--pid", one.pid, "--probe", "foo")
+    daemon("lttng", "enable-event", "hit", "-u", "--pid", one.pid, "--probe", "foo", "--tracer", "ctf")
     assert list(daemon.hits(one.pid)) == ["hit"]
     nothing = {**os.environ, "PATH": scratch}
     assert "lttng is not installed" in dyntrace("lttng", "list", status=1, env=nothing).stderr

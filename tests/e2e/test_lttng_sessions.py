@@ -2,6 +2,7 @@
 import os
 import re
 import subprocess
+import tempfile
 
 import pytest
 
@@ -39,10 +40,12 @@ class Both:
 
 
 @pytest.fixture
-def both(lttng, processes, build, tmp_path):
-    daemon = Daemon(build, processes, str(tmp_path)).start()
-    yield Both(lttng, daemon)
-    daemon.close()
+def both(lttng, processes, build):
+    """In a folder with a short name, for sockets; LTTng's commands have a /dev/shm of their own."""
+    with tempfile.TemporaryDirectory(prefix="dt-") as folder:
+        daemon = Daemon(build, processes, folder).start()
+        yield Both(lttng, daemon)
+        daemon.close()
 
 
 def test_a_session_of_ones_own(both, lttng, target):
