@@ -10,6 +10,7 @@
 #include "client/client.h"
 #include "control/base/cleanup.h"
 #include "control/session/session.h"
+#include "daemon/asker/asker.h"
 #include "daemon/base/log.h"
 #include "daemon/base/start.h"
 #include "daemon/keeper/keeper.h"
@@ -192,6 +193,8 @@ static int run_helper(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "--man"))
 		return run_man(argv[2]);
+	if (argc == 2 && !strcmp(argv[1], "--asker"))
+		return asker_main();
 	if (argc == 3 && !strcmp(argv[1], "--worker"))
 		return worker_main(atoi(argv[2]));
 	if (argc == 4 && !strcmp(argv[1], "--keeper"))

@@ -30,8 +30,8 @@ def mounted(what, folder, *options):
 
 
 def boot(root, binds, seconds):
-    """Boots the machine and waits for the end of the guest's script. nspawn's filter of system calls is off: the daemon traces no
-    process with a filter, and only a dyntrace without one reads filters. Its network is its own, because redis takes its usual port."""
+    """Boots the machine and waits for the end of the guest's script. nspawn's filter of system calls is off: only
+    a dyntrace without one reads filters. Its network is its own, because redis takes its usual port."""
     command = ["systemd-nspawn", "--quiet", "--directory", root, "--boot", "--register=no", "--keep-unit", "--link-journal=no",
                "--machine=dyntrace-test", "--private-network", f"--bind-ro={ROOT}:/source", *binds, "systemd.unit=dyntrace-test.target"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds,

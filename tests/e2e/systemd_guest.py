@@ -9,7 +9,7 @@ import sys
 import traceback
 
 sys.path.insert(0, "/source/tests/e2e")
-from hardening import FEW, TOGETHER, trace_services  # noqa: E402
+from hardening import FEW, TOGETHER, Service, trace_services  # noqa: E402
 from harness import Dyntrace, Processes, Program, Snapshot, Trace, status, until  # noqa: E402
 
 USER, UID = "dyntracer", 1500
@@ -52,7 +52,9 @@ def count(program, facts, name):
 def system_daemon(facts, processes):
     facts["group"] = run("getent", "group", "dyntrace").split(":")[0]
     facts["security"] = run("systemd-analyze", "security", "--no-pager", "dyntraced.service").splitlines()[-1]
-    facts["verify"] = run("systemd-analyze", "verify", "--man=no", "dyntraced.service", "dyntraced.socket")
+    facts["asker's security"] = run("systemd-analyze", "security", "--no-pager", "dyntraced-asker@x.service").splitlines()[-1]
+    facts["verify"] = run("systemd-analyze", "verify", "--man=no", "dyntraced.service", "dyntraced.socket", "dyntraced-asker.socket",
+                          "dyntraced-asker@x.service")
     facts["socket started"] = run("systemctl", "start", "dyntraced.socket")
     facts["before"] = unit("ActiveState")
     facts["socket"] = run("stat", "-c", "%U:%G %a", "/run/dyntrace/dyntraced.sock").strip()
@@ -142,12 +144,62 @@ def hardened_service(facts, processes):
     run("systemctl", "stop", "redis-server.service")
 
 
+def filtered_by_the_daemon(facts):
+    """A service with a filter, of a user without rights, through the daemon as it is shipped."""
+    service = Service(run, ["SystemCallFilter=@system-service", "MemoryDenyWriteExecute=yes", "NoNewPrivileges=yes", "User=nobody"])
+    facts["filtered"] = [status(service.pid, "Seccomp"), run("systemctl", "start", "dyntraced.socket")]
+    before = Snapshot(service.pid)
+    try:
+        facts["filtered"].append(dyntrace("add", f"{service.pid}:foo", "-e", "-t", "backtrace"))
+        service.round()
+        path = listed()[0]["trace"]
+        facts["filtered"].append(dyntrace("detach", service.pid))
+        before.assert_unchanged()
+        trace = Trace(path)
+        facts["filtered"] += [trace.names(), trace.lost, all(len(event.fields["backtrace"]) >= 3 for event in trace.named("foo_entry"))]
+        service.round()
+    finally:
+        service.close()
+
+
+def hardened_by_the_daemon(facts):
+    """The same redis through the daemon, inside the unit's sandbox: the asker, a service of its own, reads the filters."""
+    facts["daemon"] = run("systemctl", "start", "dyntraced.socket") + run("systemctl", "start", "redis-server.service")
+    until(lambda: run("redis-cli", "ping") == "PONG\n", "redis")
+    pid = int(run("systemctl", "show", "--value", "-pMainPID", "redis-server.service"))
+    facts["private users"] = dyntrace("add", f"{pid}:call")
+    run("systemctl", "stop", "dyntraced.socket", "dyntraced.service")
+    os.makedirs("/etc/systemd/system/dyntraced.service.d", exist_ok=True)
+    with open("/etc/systemd/system/dyntraced.service.d/all.conf", "w") as file:
+        file.write(f"[Service]\nExecStart=\nExecStart={BIN}dyntraced --all-targets\n")
+    facts["daemon"] += run("systemctl", "daemon-reload") + run("systemctl", "start", "dyntraced.socket")
+    facts["daemon traces"] = []
+    for _ in range(2):
+        before, first = Snapshot(pid), commands_processed()
+        said = [dyntrace("add", f"{pid}:{name}", "-e", "-t", "backtrace") for name in ("call", "lookupCommand")]
+        benchmark()
+        path = listed()[0]["trace"]
+        asker = [status(int(one), name) for one in run("pgrep", "-f", "dyntraced --asker$").split() for name in ("Seccomp", "CapBnd")]
+        said.append(dyntrace("detach", pid))
+        before.assert_unchanged(busy=True)
+        done, trace = commands_processed() - first - 1, Trace(path)
+        names = trace.names()
+        facts["daemon traces"].append([said, asker, names["call_entry"] - done, names["call_exit"] - done, trace.lost,
+                                       all(len(event.fields["backtrace"]) > 3 for event in trace.named("call_entry"))])
+    facts["daemon's filters"] = status(int(unit("MainPID")[0]), "Seccomp")
+    facts["daemon's socket"] = run("stat", "-c", "%U:%G %a", "/run/dyntrace/asker.sock").strip()
+    facts["daemon's end"] = run("systemctl", "stop", "dyntraced.socket", "dyntraced.service", "redis-server.service")
+    until(lambda: run("pgrep", "-f", "dyntraced --asker$").startswith("exit status 1"), "the asker's end")
+
+
 def main():
     facts, processes = {}, Processes()
     try:
         system_daemon(facts, processes)
         user_daemon(facts, processes)
         hardened_service(facts, processes)
+        filtered_by_the_daemon(facts)
+        hardened_by_the_daemon(facts)
         facts["hardened"] = trace_services(run, Dyntrace(BIN, processes, "/tmp"), [*FEW, TOGETHER])
     except Exception:  # the test shows any error
         facts["failed"] = traceback.format_exc() + run("journalctl", "--no-pager", "-u", "dyntraced.service", "-o", "cat")

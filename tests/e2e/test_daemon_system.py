@@ -58,7 +58,8 @@ def test_installed_files(build, scratch):
         return [path for path in found if re.fullmatch(pattern, path)]
     for pattern in (r".*/bin/dyntraced", r".*/bin/dyntrace", r".*/man8/dyntraced\.8", r".*/man1/dyntrace-add\.1",
                     r".*/man1/dyntrace-watch\.1", r".*/lib/systemd/system/dyntraced\.service",
-                    r".*/lib/systemd/system/dyntraced\.socket", r".*/bash-completion/completions/dyntrace",
+                    r".*/lib/systemd/system/dyntraced\.socket",
+                    r".*/lib/systemd/system/dyntraced-asker@\.service", r".*/lib/systemd/system/dyntraced-asker\.socket", r".*/bash-completion/completions/dyntrace",
                     r".*/zsh/site-functions/_dyntrace", r".*/dyntrace/libdyntrace-agent\.so"):
         assert len(has(pattern)) == 1, pattern
     with open(os.path.join(scratch, has(r".*/dyntraced\.service")[0])) as file:

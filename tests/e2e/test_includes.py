@@ -7,7 +7,7 @@ SRC = ROOT / "src"
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 # Rooms of the programs, from the ground up.
 PROGRAM_ROOMS = ("cli/view", "cli/explain", "cli/trace", "cli/top", "cli/report", "cli/export", "cli/daemon", "cli",
-                 "daemon/base", "daemon/keeper", "daemon/worker", "daemon/supervisor", "daemon")
+                 "daemon/base", "daemon/keeper", "daemon/asker", "daemon/worker", "daemon/supervisor", "daemon")
 
 
 def table(path):

@@ -8,7 +8,8 @@ import subprocess
 import pytest
 from daemon_harness import CALLS
 from fixtures import ROOT
-from hardening import FEW, TOGETHER, assert_outcomes
+from hardening import CALLS as SERVICE_CALLS
+from hardening import FEW, THREADS, TOGETHER, assert_outcomes
 from machine import facts_of
 
 
@@ -50,7 +51,9 @@ def test_it_traces_other_users_processes_into_other_folders_inside_the_sandbox(f
 
 def test_the_exposure_is_what_the_documents_say(facts):
     with open(os.path.join(ROOT, "docs", "rights.md")) as file:
-        assert re.search(r"Overall exposure level for dyntraced.service: [\d.]+ \w+", facts["security"])[0] in file.read()
+        text = file.read()
+    assert re.search(r"Overall exposure level for dyntraced.service: [\d.]+ \w+", facts["security"])[0] in text
+    assert re.search(r"Overall exposure level for dyntraced-asker@x.service: [\d.]+ \w+", facts["asker's security"])[0] in text
 
 
 def test_killed_it_is_started_again_and_finds_its_targets(facts):
@@ -79,6 +82,20 @@ def test_debians_hardened_redis_is_traced(facts):
     assert facts["redis traces"] == [[0, 0, 0, True]] * 2
     assert re.search(r"\d{4} tracepoints placed", facts["redis all"]) and " events, 0 lost, " in facts["redis all"]
     assert facts["redis alive"] == ["PONG\n", "0\n", True]
+
+
+def test_a_filtered_service_is_traced_by_the_daemon(facts):
+    calls = SERVICE_CALLS * THREADS
+    assert facts["filtered"] == ["2", "", "foo\n", "", {"foo_entry": calls, "foo_exit": calls}, 0, True]
+
+
+def test_debians_hardened_redis_is_traced_by_the_daemon(facts):
+    """The daemon's own sandbox has a filter, too, so it reads none; its asker does, with three capabilities and no filter."""
+    assert "has special rights: its user's rights aren't enough to trace it (start dyntraced with --all-targets)" in facts["private users"]
+    assert facts["daemon"] == facts["daemon's end"] == "" and facts["daemon's filters"] == "2"
+    rights = f"{1 << 19 | 1 << 21 | 1 << 23:016x}"
+    assert facts["daemon traces"] == [[["call\n", "lookupCommand\n", ""], ["0", rights], 0, 0, 0, True]] * 2
+    assert facts["daemon's socket"] == "root:root 600"
 
 
 def test_services_with_hardening_options_are_traced(facts):

@@ -219,6 +219,19 @@ size_t fence_rows(void)
 	return CALLS;
 }
 
+size_t fence_find_row(long number, const uint64_t args[6])
+{
+	for (size_t row = 0; row < CALLS; row++) {
+		bool same = calls[row].number == number;
+
+		for (unsigned i = 0; i < 6 && same; i++)
+			same = calls[row].any >> i & 1 || calls[row].args[i] == args[i];
+		if (same)
+			return row;
+	}
+	return CALLS;
+}
+
 long fence_row(size_t row, uint64_t ret_args[6])
 {
 	assert(row < CALLS);

@@ -54,6 +54,9 @@ char *fence_describe(const struct fence *fence, unsigned parts);
 size_t fence_rows(void);
 long fence_row(size_t row, uint64_t ret_args[6]);
 
+/* The row whose call this is one of; fence_rows(): none. */
+size_t fence_find_row(long number, const uint64_t args[6]);
+
 /* The name of a system call that dyntrace makes; "a system call" for others. */
 const char *fence_call_name(long number);
 

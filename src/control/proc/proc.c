@@ -12,6 +12,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/fence/filters.h"
+#include "judged.h"
 #include "proc_guise.h"
 #include "unreleased.h"
 #include "proc_status.h"
@@ -269,7 +270,7 @@ static struct error *check_seccomp(struct proc *proc, int mode, int filters)
 	if (mode != 2)
 		return NULL;
 	proc->filtered = true;
-	if (filters_may_read())
+	if (filters_may_read() || judged_is(proc))
 		return NULL;
 	if (proc_has_our_filters(filters)) {
 		proc->inherits = true;
@@ -303,20 +304,50 @@ static struct error *check_thread(struct proc *proc, pid_t tid)
 	return check_seccomp(proc, status.seccomp, status.filters);
 }
 
-struct error *proc_open(pid_t pid, struct proc **ret_proc)
+static struct error *check_all(struct proc *proc)
 {
-	_cleanup_proc_ struct proc *proc = NULL;
 	struct tids tids = { 0 };
 	struct error *err;
 
-	if ((err = proc_open_plain(pid, &proc)) || (err = check_kind(proc)) ||
-	    (err = check_permission(proc)) || (err = check_word_size(proc)) ||
-	    (err = threads_list(proc, &tids)))
+	if ((err = check_kind(proc)) || (err = check_permission(proc)) ||
+	    (err = check_word_size(proc)) || (err = threads_list(proc, &tids)))
 		return err;
 	for (size_t i = 0; !err && i < tids.count; i++)
 		err = check_thread(proc, tids.items[i]);
 	vec_free(&tids);
+	return err;
+}
+
+struct error *proc_open(pid_t pid, struct proc **ret_proc)
+{
+	return proc_open_asking(pid, NULL, ret_proc);
+}
+
+struct error *proc_open_asking(pid_t pid, const struct asker *asker, struct proc **ret_proc)
+{
+	_cleanup_proc_ struct proc *proc = NULL;
+	struct error *err = proc_open_plain(pid, &proc);
+
 	if (err)
+		return err;
+	proc->asker = asker;
+	if (asker) /* no thread has a filter, as long as none is seen */
+		proc->verdict.magic = VERDICT_MAGIC;
+	if ((err = check_all(proc)) || (err = judged_renew(proc)))
+		return err;
+	*ret_proc = take_ptr(&proc);
+	return NULL;
+}
+
+struct error *proc_open_forked(pid_t pid, const struct proc *parent, struct proc **ret_proc)
+{
+	_cleanup_proc_ struct proc *proc = NULL;
+	struct error *err = proc_open_plain(pid, &proc);
+
+	if (err)
+		return err;
+	proc_take_after(proc, parent);
+	if ((err = check_all(proc)))
 		return err;
 	*ret_proc = take_ptr(&proc);
 	return NULL;

@@ -15,6 +15,9 @@
 #include "shared/taddr.h"
 #include "control/base/error.h"
 #include "control/base/vec.h"
+#include "control/fence/verdict.h"
+
+struct asker; /* judged.h */
 
 struct proc {
 	pid_t pid; /* as seen from here */
@@ -34,6 +37,8 @@ struct proc {
 	bool may_suspend; /* its filters may be suspended while we make a call in it (remote.h) */
 	uint64_t suspended; /* number of such calls so far */
 	bool filtered; /* a thread had a seccomp filter when it was opened (H26) */
+	const struct asker *asker; /* reads its filters for us; NULL: nobody does */
+	struct fence_verdict verdict; /* what the asker said (judged.h) */
 	bool names_no_files; /* files that its memory names aren't opened: we have more rights */
 	bool own_child; /* a child of this process: another part of it waits for the child's end */
 	bool reaped; /* waitpid reported its end while it was held, with reaped_status */
@@ -51,6 +56,11 @@ struct proc {
  * not read (H26). What a filter says to our calls shows in a stop (fence.h).
  */
 struct error *proc_open(pid_t pid, struct proc **ret_proc);
+/* The same for somebody who may not read filters, and asks the asker, which outlives the struct
+ * proc. */
+struct error *proc_open_asking(pid_t pid, const struct asker *asker, struct proc **ret_proc);
+/* The same for a process that `parent` has forked. */
+struct error *proc_open_forked(pid_t pid, const struct proc *parent, struct proc **ret_proc);
 /* Opens without these refusals, for read-only use (list-symbols) and for our own children. */
 struct error *proc_open_plain(pid_t pid, struct proc **ret_proc);
 void proc_close(struct proc *proc);
@@ -59,6 +69,7 @@ static inline void proc_take_after(struct proc *child, const struct proc *parent
 {
 	child->inherits = parent->inherits;
 	child->may_suspend = parent->may_suspend;
+	child->verdict = parent->verdict; /* E3 */
 }
 
 /* kernel.yama.ptrace_scope, '0' to '3'; '0' on a kernel without Yama. From '1' on the rights of a

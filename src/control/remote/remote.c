@@ -34,6 +34,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/fence/user_dispatch.h"
+#include "control/proc/judged.h"
 #include "control/fence/fence.h"
 #include "control/proc/proc_status.h"
 #include "control/stop/fitness.h"
@@ -53,6 +54,7 @@ struct remote {
 	size_t index;
 	struct syscall_gadgets gadgets;
 	uint64_t mask;
+	bool filtered; /* its filters, read or judged, are asked before each call */
 	struct filters filters; /* of the thread */
 	struct user_dispatch dispatch; /* to be put back; `on` is 0: as it is (S7) */
 	bool entered; /* registers and mask are changed */
@@ -188,8 +190,10 @@ static struct error *refuse(const struct remote *remote, long number, uint32_t a
 static struct error *check_call(const struct remote *remote, long number, const uint64_t args[6],
 				taddr from)
 {
+	const struct proc *proc = remote->stop->proc;
 	struct bpf_call call = fence_call(number, args, from.v + 2);
-	uint32_t answer = filters_answer(&remote->filters, &call);
+	uint32_t answer = judged_is(proc) ? verdict_answer(&proc->verdict, number, args) :
+					    filters_answer(&remote->filters, &call);
 
 	return filters_is_allowed(answer) ? NULL : refuse(remote, number, answer);
 }
@@ -200,10 +204,14 @@ static struct error *check_way_home(const struct remote *remote)
 	static const uint64_t none[6];
 	struct bpf_call call = fence_call(SYS_rt_sigreturn, none, 0);
 
+	const struct proc *proc = remote->stop->proc;
+
 	call.unknown = BPF_UNKNOWN_RIP;
 	for (unsigned i = 0; i < 6; i++)
 		call.unknown |= BPF_UNKNOWN_ARG(i);
-	uint32_t answer = filters_answer(&remote->filters, &call);
+	uint32_t answer = judged_is(proc) ?
+				  verdict_answer(&proc->verdict, SYS_rt_sigreturn, none) :
+				  filters_answer(&remote->filters, &call);
 	return filters_is_allowed(answer) ? NULL : refuse(remote, SYS_rt_sigreturn, answer);
 }
 
@@ -229,12 +237,19 @@ static bool has_our_filters(const struct proc *proc, const struct thread_status 
 
 static struct error *read_filters(struct remote *remote, const struct thread_status *status)
 {
-	if (!status->seccomp || has_our_filters(remote->stop->proc, status))
+	const struct proc *proc = remote->stop->proc;
+
+	if (!status->seccomp || has_our_filters(proc, status))
 		return NULL;
+	remote->filtered = true;
+	if (judged_is(proc)) {
+		struct error *err = judged_check(proc, remote_thread(remote));
+
+		return err ? err : check_way_home(remote);
+	}
 	if (status->seccomp != 2 ||
 	    filters_read(remote_thread(remote), &remote->filters) != FILTERS_READ)
-		return error_wrap(fence_unreadable(), "process %d (%s)", remote->stop->proc->pid,
-				  remote->stop->proc->comm);
+		return error_wrap(fence_unreadable(), "process %d (%s)", proc->pid, proc->comm);
 	return check_way_home(remote);
 }
 
@@ -399,7 +414,7 @@ struct error *remote_call(struct remote *remote, long number, const uint64_t arg
 	struct error *err = NULL;
 
 	assert(remote->borrowers && !remote->adrift);
-	if (remote->filters.count)
+	if (remote->filtered)
 		err = check_call(remote, number, args, remote->gadgets.call);
 	bool suspend = err && may_suspend(remote);
 	if (err && !suspend)

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "control/base/cleanup.h"
+#include "control/proc/judged.h"
 #include "control/stop/stop.h"
 #include "control/tracers/call/faults.h"
 #include "detach.h"
@@ -313,6 +314,7 @@ struct error *detach_all(struct session *session, struct session_summary *summar
 
 	if (!session->agent)
 		return NULL;
+	error_free(judged_renew(session->proc)); /* each call asks the verdict */
 	library_notice_end(session);
 	add_holder(session, &holders, session->proc, summary);
 	for (int round = 0; round < CHILDREN_ROUNDS && add_children(session, &holders, summary);

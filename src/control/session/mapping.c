@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/proc/judged.h"
 #include "control/proc/proc_guise.h"
 #include "control/exits/exits.h"
 #include "control/fence/trial.h"
@@ -262,6 +263,8 @@ struct error *mapping_make(struct session *session, const struct mapping_wants *
 	fence_begin(&making.trial);
 	if (wants->agent && fencing_may_be_ours(session) && trial_is_due())
 		trial_run(&making.trial);
+	if (!error && !held)
+		error = judged_renew(session->proc);
 	if (!error)
 		error = find_places(&making);
 	if (!error && wants->agent)

@@ -31,6 +31,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/fence/fence.h"
+#include "control/proc/judged.h"
 #include "control/proc/unreleased.h"
 #include "control/proc/proc_status.h"
 #include "restart.h"
@@ -287,6 +288,16 @@ static bool is_syscall_at(pid_t tid, uint64_t at)
 	return false;
 }
 
+/* By a verdict over a process that was held: we can't read its filters, nor can the handler find
+ * the process. */
+static volatile bool restart_is_forbidden;
+
+void held_note_verdict(const struct proc *proc)
+{
+	if (judged_is(proc) && proc->verdict.filters && !filters_is_allowed(proc->verdict.restart))
+		restart_is_forbidden = true;
+}
+
 /* (S5) Would the kernel restart the call by restart_syscall, which a filter of the thread forbids?
  * Runs in a signal handler, too. */
 static bool may_not_restart(pid_t tid, const struct user_regs_struct *regs)
@@ -295,6 +306,8 @@ static bool may_not_restart(pid_t tid, const struct user_regs_struct *regs)
 
 	if (!restart_with_rest(regs))
 		return false;
+	if (restart_is_forbidden)
+		return true;
 	struct bpf_call call = fence_call(SYS_restart_syscall, none, regs->rip);
 	for (unsigned i = 0; i < 6; i++)
 		call.unknown |= BPF_UNKNOWN_ARG(i);

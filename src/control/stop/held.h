@@ -52,6 +52,8 @@ struct stop {
 	size_t alone_threads;
 };
 
+/* Remembers what the verdict over the process's filters, if there is one, says to restarts. */
+void held_note_verdict(const struct proc *proc);
 uint64_t held_now_us(void);
 /* Options of ptrace with which the stop seizes threads. */
 unsigned held_options(const struct stop *stop);

@@ -28,6 +28,7 @@ struct error *stop_new(struct proc *proc, bool all, struct stop **ret_stop)
 	if (!stop)
 		return error_new(ERROR_FAILED, "out of memory");
 	*stop = (struct stop){ .proc = proc, .task_fd = -1, .since_us = held_now_us() };
+	held_note_verdict(proc);
 	snprintf(path, sizeof(path), "/proc/%d/task", proc->pid);
 	if (all)
 		stop->task_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

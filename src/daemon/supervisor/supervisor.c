@@ -135,6 +135,8 @@ static void close_all(struct supervisor *supervisor)
 	listen_close(supervisor);
 	if (supervisor->signals.fd >= 0)
 		close(supervisor->signals.fd);
+	if (supervisor->asker >= 0)
+		close(supervisor->asker);
 	assert(!supervisor->peers.count && !supervisor->targets.count);
 	loop_close(&supervisor->loop);
 	exec_events_free(supervisor);
@@ -149,6 +151,7 @@ struct error *supervisor_run(const struct supervisor_options *options)
 					 .agents.fd = -1,
 					 .signals.fd = -1,
 					 .lock_fd = -1,
+					 .asker = -1,
 					 .sweep.expired = sweep };
 
 	supervisor.self.uid = geteuid();

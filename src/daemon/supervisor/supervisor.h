@@ -67,6 +67,7 @@ struct supervisor {
 	uint64_t end_at;
 	bool ending; /* no new requests; over when the last target has been let go */
 	int lock_fd;
+	int asker; /* the process that reads filters (asker.h); -1: none yet */
 };
 
 /* Root, and the daemon's own user: limits leave room for them. */

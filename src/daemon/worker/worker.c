@@ -12,12 +12,14 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/ready.h"
+#include "daemon/asker/asker.h"
 #include "worker_attach.h"
 #include "worker_commands.h"
 #include "worker_events.h"
 #include "worker_list.h"
 
 #define LISTENER_FD 3
+#define ASKER_FD 6
 #define QUEUE_MAX (64u << 20) /* a list of very many tracepoints */
 
 /* ---- the supervisor -------------------------------------------------------------------------- */
@@ -136,6 +138,13 @@ static void run(struct worker *worker)
 	}
 }
 
+/* The worker's struct asker. */
+static struct error *ask(void *context, struct fence_verdict *ret_verdict)
+{
+	(void)context;
+	return asker_ask(ASKER_FD, ret_verdict);
+}
+
 int worker_main(pid_t pid)
 {
 	struct worker worker = { .pid = pid, .listener = LISTENER_FD, .log = -1 };
@@ -144,6 +153,8 @@ int worker_main(pid_t pid)
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* its user takes no descriptor from it (H34) */
 	worker.channel = (struct channel){ .fd = -1, .to_send = -1, .fds = { -1, -1, -1, -1 } };
 	fcntl(LISTENER_FD, F_SETFD, FD_CLOEXEC);
+	if (!fcntl(ASKER_FD, F_SETFD, FD_CLOEXEC))
+		worker.asker.ask = ask;
 	fcntl(LISTENER_FD, F_SETFL, fcntl(LISTENER_FD, F_GETFL) | O_NONBLOCK);
 	run(&worker);
 	say_goodbye(&worker);

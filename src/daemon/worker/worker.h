@@ -11,6 +11,7 @@
 #define DYNTRACE_WORKER_H
 
 #include "control/ctf/trace_dir.h"
+#include "control/proc/judged.h"
 #include "control/proc/proc_guise.h"
 #include "control/session/session.h"
 #include "control/tracers/count/count_rows.h"
@@ -20,6 +21,7 @@ struct worker {
 	char *cleaned; /* what a killed dyntrace had left, for the first client; NULL: nothing */
 	pid_t pid;
 	int listener;
+	struct asker asker; /* without a function: nobody reads filters for us */
 	struct channel channel; /* fd -1: no supervisor */
 	struct proc *proc;
 	struct session *session; /* NULL: not attached */

@@ -177,7 +177,8 @@ static struct error *attach(struct worker *worker, const struct wire_message *me
 
 	assert(!worker->session);
 	if (!error)
-		error = proc_open(worker->pid, &worker->proc);
+		error = proc_open_asking(worker->pid, worker->asker.ask ? &worker->asker : NULL,
+					 &worker->proc);
 	if (!error)
 		worker->proc->names_no_files = foreign;
 	snprintf(worker->guise, sizeof(worker->guise), "%s", guise ? guise : "");

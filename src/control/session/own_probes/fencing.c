@@ -13,6 +13,7 @@
 #include "control/base/cleanup.h"
 #include "control/fence/user_dispatch.h"
 #include "control/patch/patch.h"
+#include "control/proc/judged.h"
 #include "control/proc/proc_status.h"
 #include "own_probes.h"
 
@@ -27,11 +28,26 @@ bool fencing_may_be_ours(const struct session *session)
 	return session->proc->inherits && !filters_may_read();
 }
 
+/* (E3) In our own stop: the filters are still those that were judged. */
+static struct error *add_judged(const struct proc *proc, const struct stop *stop,
+				struct fence *fence)
+{
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < stop_thread_count(stop) && !error; i++)
+		error = judged_check(proc, stop_thread_tid(stop, i));
+	if (!error)
+		verdict_fence(&proc->verdict, fence);
+	return error;
+}
+
 static struct error *add_threads(const struct session *session, const struct stop *stop,
 				 struct fence *fence)
 {
 	struct error *error = NULL;
 
+	if (judged_is(session->proc))
+		return add_judged(session->proc, stop, fence);
 	for (size_t i = 0; i < stop_thread_count(stop) && !error; i++)
 		error = fence_add_thread(fence, stop_thread_tid(stop, i), session->proc->filtered);
 	if (!error && session->proc->filtered && !fence->threads)
@@ -68,12 +84,13 @@ static struct error *refuse(const struct session *session, const struct fence *f
 			    unsigned needed)
 {
 	_cleanup_free_ char *what = fence_describe(fence, needed);
+	bool root_may = judged_is(session->proc) && !(fence_closed(fence) & FENCE_HOME);
 
 	return error_new(ERROR_REFUSED,
-			 "process %d (%s) can't be traced: its filter %s (run it without this seccomp "
-			 "filter)",
-			 session->proc->pid, session->proc->comm,
-			 what ? what : "forbids a system call");
+			 "process %d (%s) can't be traced: its filter %s (run %s)", session->proc->pid,
+			 session->proc->comm, what ? what : "forbids a system call",
+			 root_may ? "'dyntrace trace' as root, which can suspend the filter" :
+				    "it without this seccomp filter");
 }
 
 static void tell_missing(const struct session *session, const struct fence *fence, unsigned part,
@@ -179,6 +196,16 @@ struct error *fencing_check(struct session *session, const struct stop *stop,
 	return error;
 }
 
+static bool judged_allows_traps(const struct proc *proc)
+{
+	struct fence fence;
+
+	verdict_fence(&proc->verdict, &fence);
+	bool allowed = !(fence_closed(&fence) & (FENCE_SIGNAL | FENCE_RECORD));
+	fence_end(&fence);
+	return allowed;
+}
+
 struct error *fencing_allows_traps(struct session *session)
 {
 	_cleanup_(cleanup_stop) struct stop *stop = NULL;
@@ -186,6 +213,8 @@ struct error *fencing_allows_traps(struct session *session)
 
 	if (session->agent)
 		return session->agent->control->fronts ? NULL : refuse_traps();
+	if (judged_is(session->proc))
+		return judged_allows_traps(session->proc) ? NULL : refuse_traps();
 	if (!session->proc->filtered || session->proc->held_tid || !filters_may_read())
 		return NULL;
 	struct error *error = stop_all_or_quit(session->proc, STOP_TIMEOUT_MS, &stop);
@@ -270,7 +299,8 @@ static bool has_filtered_itself(const struct session *session)
 	uint32_t filtered = 0;
 
 	if (!agent || session->found.items || agent->control->flags & DT_NO_SYSCALLS ||
-	    !__atomic_load_n(&agent->pool->filtered, __ATOMIC_ACQUIRE) || !filters_may_read())
+	    !__atomic_load_n(&agent->pool->filtered, __ATOMIC_ACQUIRE) ||
+	    !(filters_may_read() || session->proc->asker))
 		return false;
 	_cleanup_error_ struct error *gone = mem_read(session->proc, filtered_word(session),
 						      &filtered, sizeof(filtered));
@@ -324,17 +354,32 @@ static struct error *judge_again(const struct session *session, struct stop *sto
 		struct thread_status status = { 0 };
 		pid_t tid = stop_thread_tid(stop, i);
 
-		error = fence_add_thread(&fence, tid, true);
+		if (!judged_is(session->proc))
+			error = fence_add_thread(&fence, tid, true);
 		if (!error)
 			error = proc_status_read(session->proc->pid, tid, &status);
 		if (!error && status.seccomp == 1)
 			error = error_new(ERROR_REFUSED, "a thread is in strict mode");
 	}
+	if (!error && judged_is(session->proc))
+		error = add_judged(session->proc, stop, &fence);
 	*ret_closed = fence_closed(&fence) | (is_dispatched(stop) ? FENCE_RECORD : 0);
 	if (!error && !(*ret_closed & FENCE_RECORD))
 		tell_parts(session, &fence, *ret_closed & (FENCE_READ | FENCE_NAME));
 	fence_end(&fence);
 	return error;
+}
+
+/* False: a filter came between the asker's stop and this one. */
+static bool is_judged(const struct proc *proc, const struct stop *stop)
+{
+	for (size_t i = 0; judged_is(proc) && i < stop_thread_count(stop); i++) {
+		_cleanup_error_ struct error *error = judged_check(proc, stop_thread_tid(stop, i));
+
+		if (error && error_kind(error) == ERROR_REFUSED)
+			return false;
+	}
+	return true;
 }
 
 /* True: decided, one way or the other. */
@@ -345,7 +390,7 @@ static bool go_over(struct session *session, struct stop *stop)
 	unsigned closed = 0;
 	struct error *error = find_passing(session, stop, &passing);
 
-	if (!error && passing)
+	if (!error && (passing || !is_judged(session->proc, stop)))
 		return false;
 	if (!error)
 		error = judge_again(session, stop, &closed);
@@ -371,8 +416,9 @@ void fencing_step(struct session *session, uint64_t now)
 	    !has_filtered_itself(session))
 		return;
 	session->fencing_next = now + AGAIN_NS;
-	_cleanup_error_ struct error *error =
-		stop_all_or_quit(session->proc, STOP_TIMEOUT_MS, &stop);
+	_cleanup_error_ struct error *error = judged_renew(session->proc);
+	if (!error)
+		error = stop_all_or_quit(session->proc, STOP_TIMEOUT_MS, &stop);
 	if (error || !go_over(session, stop))
 		session->fencing_tries++;
 }

@@ -208,7 +208,8 @@ static bool place_more(struct session *session, const struct tracepoint_list *li
 
 		if (is_among(seen, pids.items[i]) || !vec_push(seen, pids.items[i]))
 			continue;
-		_cleanup_error_ struct error *error = proc_open(pids.items[i], &child);
+		_cleanup_error_ struct error *error =
+			proc_open_forked(pids.items[i], session->proc, &child);
 		if (!error)
 			error = place_child(session, child, list, patches, count);
 		if (error && error_kind(error) != ERROR_GONE)

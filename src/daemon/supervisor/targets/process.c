@@ -2,16 +2,20 @@
 
 #include <ctype.h>
 #include <fcntl.h>
+#include <linux/nsfs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "control/base/cleanup.h"
 #include "control/proc/find_process.h"
 #include "control/proc/proc_status.h"
 
 #define READ_TRIES 20
+#define NAMESPACES_MAX 40 /* the kernel nests 32 */
 
 /* The numbers behind "KEY:" in /proc/PID/status. */
 static size_t read_numbers(const char *status, const char *key, int base, uint64_t *ret_numbers,
@@ -56,6 +60,36 @@ static void read_user(const char *status, struct process *process)
 	process->capable = capabilities != 0 && process->user.uid != 0;
 }
 
+/* A user's rights reach into a user namespace if the user has made it, or the one around it that is
+ * directly in ours. systemd makes it as root (PrivateUsers=), and so does whoever runs containers
+ * as root. What we may not look at counts as ours: the worker will be told. */
+static bool is_out_of_reach(pid_t pid, uid_t uid)
+{
+	struct stat ours, theirs, around;
+	uid_t owner = uid;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || stat("/proc/self/ns/user", &ours) || fstat(fd, &theirs) ||
+	    theirs.st_ino == ours.st_ino)
+		return false;
+	for (unsigned i = 0; i < NAMESPACES_MAX; i++) {
+		int parent = ioctl(fd, NS_GET_PARENT);
+		bool outermost = parent < 0 || fstat(parent, &around) ||
+				 around.st_ino == ours.st_ino;
+
+		if (outermost) {
+			if (parent >= 0)
+				close(parent);
+			break;
+		}
+		close(fd);
+		fd = parent;
+	}
+	return !ioctl(fd, NS_GET_OWNER_UID, &owner) && owner != uid;
+}
+
 /* The program's name as people know it: what the process calls itself, in full where the kernel has
  * cut it. */
 static void read_name(pid_t pid, struct process *process)
@@ -88,6 +122,7 @@ static struct error *read_once(pid_t pid, struct process *ret_process)
 	read_user(status, &process);
 	/* The kernel gives the files of a process that isn't dumpable to root. */
 	process.dumpable = folder.st_uid == process.user.uid;
+	process.out_of_reach = is_out_of_reach(pid, process.user.uid);
 	read_name(pid, &process);
 	*ret_process = process;
 	return NULL;
@@ -127,7 +162,7 @@ bool process_is_plain(const struct process *process)
 {
 	if (process->user.uid == 0)
 		return !process->mixed; /* mixed: a setuid program that another user has started */
-	return !process->mixed && !process->capable && process->dumpable;
+	return !process->mixed && !process->capable && process->dumpable && !process->out_of_reach;
 }
 
 bool process_is_own(const struct process *process, const struct identity *who)

@@ -1,8 +1,8 @@
 /*
  * process.h - what a process is called and which rights it has, by the kernel's word.
  *
- * Read from /proc/PID/{stat,status} and the link exe only: reading those doesn't touch the
- * process's memory, and so can't be held up by it.
+ * Read from /proc/PID/{stat,status} and the links exe and ns/user only: reading those doesn't touch
+ * the process's memory, and so can't be held up by it.
  */
 #ifndef DYNTRACE_PROCESS_H
 #define DYNTRACE_PROCESS_H
@@ -25,6 +25,7 @@ struct process {
 	bool mixed; /* real, effective and saved ids differ */
 	bool capable; /* has capabilities that its user doesn't have */
 	bool dumpable;
+	bool out_of_reach; /* in a user namespace that its user hasn't made */
 };
 
 /* ERROR_GONE: no such process. */

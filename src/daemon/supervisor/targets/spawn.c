@@ -8,7 +8,7 @@
  *
  * Descriptor 3 of both is their socket. Descriptor 4 of a worker is the agent's file, which its
  * user might not be able to reach by name; the program itself is run through a descriptor for the
- * same reason.
+ * same reason. Descriptor 6 of a worker is for questions about its target's filters (asker.h).
  */
 #include "spawn.h"
 
@@ -30,15 +30,19 @@
 
 #include "control/agent/agent_path.h"
 #include "control/base/cleanup.h"
+#include "control/fence/filters.h"
+#include "daemon/asker/asker.h"
 #include "daemon/supervisor/requests/permissions.h"
 #include "daemon/supervisor/supervisor.h"
 #include "target.h"
 
 #define WORKER_MEMORY (4ULL << 30)
 #define KEEPER_MEMORY (64ULL << 20)
+#define ASKER_MEMORY (64ULL << 20)
+#define ASKER_SOCKET "asker.sock" /* beside the daemon's; share/dyntraced-asker.socket.in */
 #define FAILED_TO_START 125
 
-enum { SOCKET_FD = 3, AGENT_FD = 4, PROGRAM_FD = 5, FIRST_FREE_FD = 6 };
+enum { SOCKET_FD = 3, AGENT_FD = 4, PROGRAM_FD = 5, ASKER_FD = 6, FIRST_FREE_FD = 7 };
 
 struct start {
 	const struct identity *who;
@@ -206,12 +210,51 @@ static struct error *make_words_pipe(struct target *target, int *ret_fd)
 	return NULL;
 }
 
+/* An asker of our own needs rights that the supervisor has only without systemd's sandbox. In it,
+ * systemd starts the asker, with another sandbox. -1: neither works. */
+static int find_asker(const struct supervisor *supervisor)
+{
+	char *words[] = { (char *)"dyntraced", (char *)"--asker", NULL };
+	const char *socket = supervisor->options.socket, *slash = strrchr(socket, '/');
+	_cleanup_free_ char *path = NULL;
+	struct start start = { .who = &supervisor->self, .memory = ASKER_MEMORY, .words = words };
+	int ends[2];
+	pid_t pid;
+
+	if (supervisor->self.uid != 0 || !slash)
+		return -1;
+	if (!filters_may_read())
+		return asprintf(&path, "%.*s/" ASKER_SOCKET, (int)(slash - socket), socket) < 0 ?
+			       -1 :
+			       asker_connect(path);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends))
+		return -1;
+	start.fds[SOCKET_FD] = ends[1];
+	start.fds[AGENT_FD] = start.fds[ASKER_FD] = -1;
+	_cleanup_error_ struct error *error = spawn(&start, &pid);
+	close(ends[1]);
+	if (!error)
+		return ends[0];
+	close(ends[0]);
+	return -1;
+}
+
+/* A socket for questions about the process; -1: nobody can be asked. */
+static int make_question(struct supervisor *supervisor, pid_t pid)
+{
+	if (supervisor->asker >= 0 && asker_is_gone(supervisor->asker))
+		close(take_fd(&supervisor->asker));
+	if (supervisor->asker < 0)
+		supervisor->asker = find_asker(supervisor);
+	return supervisor->asker < 0 ? -1 : asker_hand(supervisor->asker, pid);
+}
+
 struct error *spawn_worker(struct supervisor *supervisor, struct target *target, int *ret_fd)
 {
 	char pid[16];
 	char *words[] = { (char *)"dyntraced", (char *)"--worker", pid, NULL };
 	_cleanup_free_ char *path = spawn_socket_path(supervisor, target->pid);
-	_cleanup_close_ int listener = -1, agent = -1, words_end = -1;
+	_cleanup_close_ int listener = -1, agent = -1, words_end = -1, question = -1;
 	struct identity nobody_else = { .uid = 0 };
 
 	if (!path)
@@ -232,6 +275,7 @@ struct error *spawn_worker(struct supervisor *supervisor, struct target *target,
 	start.fds[SOCKET_FD] = listener;
 	start.fds[AGENT_FD] = agent;
 	start.fds[STDERR_FILENO] = words_end;
+	start.fds[ASKER_FD] = question = make_question(supervisor, target->pid);
 	if (!error)
 		error = spawn(&start, &target->worker);
 	if (error)
@@ -258,7 +302,7 @@ struct error *spawn_keeper(const struct identity *who, const char *folder, const
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
 		return error_errno(errno, "socketpair");
 	start.fds[SOCKET_FD] = ends[1];
-	start.fds[AGENT_FD] = -1;
+	start.fds[AGENT_FD] = start.fds[ASKER_FD] = -1;
 	struct error *error = spawn(&start, &pid);
 	close(ends[1]);
 	if (error)

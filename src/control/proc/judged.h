@@ -1,0 +1,31 @@
+/*
+ * judged.h - filters of a process that somebody else has read for us (verdict.h).
+ *
+ * A worker of the daemon may not read filters. Its asker may, in a stop of the asker's own: so no
+ * thread may be held while we ask.
+ */
+#ifndef DYNTRACE_JUDGED_H
+#define DYNTRACE_JUDGED_H
+
+#include "proc.h"
+
+/* Who reads filters for us. */
+struct asker {
+	struct error *(*ask)(void *context, struct fence_verdict *ret_verdict);
+	void *context;
+};
+
+/* True: we go by proc->verdict, and read no filter ourselves. */
+static inline bool judged_is(const struct proc *proc)
+{
+	return proc->verdict.magic == VERDICT_MAGIC;
+}
+
+/* Asks if a thread has other filters than were judged. Does nothing without an asker. */
+struct error *judged_renew(struct proc *proc);
+
+/* (E3) Does proc->verdict hold for the thread? ERROR_REFUSED: it doesn't; ERROR_GONE: it has
+ * ended. */
+struct error *judged_check(const struct proc *proc, pid_t tid);
+
+#endif
