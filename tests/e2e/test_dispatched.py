@@ -1,11 +1,13 @@
 """Programs that handle their own system calls (Syscall User Dispatch, Wine's way), or give up the clock (H26)."""
+import ctypes
 import os
 import re
+import shutil
 import signal
 import subprocess
 
 import pytest
-from harness import Trace
+from harness import Trace, until
 
 CALLS = 2000
 WAYS = {"byte": [], "libc": ["--range", "libc"], "own": ["--range", "own"], "busy": ["--range", "own", "--busy", 1]}
@@ -39,6 +41,50 @@ def test_dispatch_that_begins_while_traced(dyntrace, program, words):
     assert trace.lost == 0 and set(trace.names().values()) == {4 * CALLS}
     target.go().wait_ready()
     assert target.finish().split() == [str(6 * CALLS), str(4 * CALLS // 10), "0"]
+
+
+def dispatch(tid):
+    """Whether the thread's system calls are dispatched to itself: what the kernel says."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_ulong] * 4
+    libc.ptrace.restype = ctypes.c_long
+    seize, interrupt, get_config, detach = 0x4206, 0x4207, 0x4211, 17
+    if libc.ptrace(seize, tid, 0, 0):
+        return None  # somebody else has it
+    libc.ptrace(interrupt, tid, 0, 0)
+    _, stopped = os.waitpid(tid, 0x40000000)
+    config = (ctypes.c_uint64 * 4)()
+    assert not libc.ptrace(get_config, tid, ctypes.sizeof(config), ctypes.addressof(config)), hex(stopped)
+    # a thread about to get a signal, SIGSYS for a call of its own as a rule, must get it: else the call is lost
+    libc.ptrace(detach, tid, 0, 0 if stopped >> 16 else os.WSTOPSIG(stopped))
+    return bool(config[0])
+
+
+def killed_at(build, program, scratch, first, second):
+    """kill -9 at calls of ptrace around the one that sets the dispatch of a thread aside, and the one that puts it back: at these distances.
+    The number of calls before differs a little from run to run, so each distance stands for those beside it, too."""
+    log = os.path.join(scratch, "calls")
+    command = [os.path.join(build, "dyntrace"), "trace", "-o", os.path.join(scratch, "trace"), "--function", "foo", "--for", "0.1", "-p"]
+    target = program("dispatched", "--calls", CALLS, "--rounds", 1, *WAYS["busy"]).wait_ready()
+    threads = [int(tid) for tid in os.listdir(f"/proc/{target.pid}/task")]
+    assert [dispatch(tid) for tid in threads] == [True] * len(threads)
+    subprocess.run(["strace", "-qq", "-o", log, "-e", "trace=ptrace", *command, str(target.pid)], check=True, capture_output=True)
+    with open(log) as file:
+        lines = [line for line in file if line.startswith("ptrace(")]
+    calls = [n for n, line in enumerate(lines, 1) if re.search("PTRACE_SET_SYSCALL_USER_DISPATCH_CONFIG|0x4210", line)]
+    assert len(calls) >= 2
+    for when in [*(calls[0] + distance for distance in first), *(calls[1] + distance for distance in second)]:
+        shutil.rmtree(os.path.join(scratch, "trace"), ignore_errors=True)
+        killed = subprocess.run(["strace", "-qq", "-o", log, "-e", "trace=ptrace", "-e", f"inject=ptrace:signal=SIGKILL:when={when}", *command,
+                                 str(target.pid)], capture_output=True)
+        assert killed.returncode == -signal.SIGKILL, killed
+        until(lambda: [dispatch(tid) for tid in threads] == [True] * len(threads), "the dispatch of all threads")
+    target.go().wait_ready()
+    assert target.finish().split() == [str(2 * CALLS), str(2 * CALLS // 10), "0"]
+
+
+def test_dispatch_comes_back_when_the_tracer_is_killed(build, program, scratch):
+    killed_at(build, program, scratch, [1], [0, 1])
 
 
 @pytest.fixture(scope="module")

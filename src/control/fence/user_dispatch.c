@@ -1,10 +1,20 @@
 #include "user_dispatch.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #define SET_CONFIG 0x4210 /* PTRACE_SET_SYSCALL_USER_DISPATCH_CONFIG */
 #define GET_CONFIG 0x4211
 #define SYSCALL_LENGTH 2u
+#define GUARD_TRIES 10000 /* milliseconds */
 
 bool user_dispatch_read(pid_t tid, struct user_dispatch *ret_dispatch)
 {
@@ -25,4 +35,98 @@ bool user_dispatch_write(pid_t tid, const struct user_dispatch *dispatch)
 bool user_dispatch_spares(const struct user_dispatch *dispatch, uint64_t at)
 {
 	return at + SYSCALL_LENGTH - dispatch->offset < dispatch->length;
+}
+
+/* What to restore. */
+struct guarded {
+	pid_t tid;
+	struct user_dispatch dispatch;
+	struct user_dispatch_away away;
+};
+
+static bool is_in(uint64_t address, const uint64_t range[2])
+{
+	return address >= range[0] && address < range[1];
+}
+
+static bool is_away(const struct user_dispatch_away *away, const struct user_regs_struct *regs)
+{
+	return is_in(regs->rsp, away->stack) &&
+	       (is_in(regs->rip, away->call) || is_in(regs->rip, away->back));
+}
+
+/* False: not yet. */
+static bool restore(const struct guarded *guarded)
+{
+	struct user_regs_struct regs;
+	struct user_dispatch now;
+	pid_t tid = guarded->tid;
+	bool done = true;
+	int status;
+
+	if (ptrace(PTRACE_SEIZE, tid, 0, 0))
+		return errno == ESRCH; /* else the kernel has to let the thread go first */
+	if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) || waitpid(tid, &status, __WALL) != tid ||
+	    !WIFSTOPPED(status))
+		return true;
+	int signal = status >> 16 ? 0 : WSTOPSIG(status); /* the thread was about to get that */
+	if (ptrace(PTRACE_GETREGS, tid, 0, &regs) || is_away(&guarded->away, &regs))
+		done = false;
+	else if (!user_dispatch_read(tid, &now))
+		user_dispatch_write(tid, &guarded->dispatch);
+	ptrace(PTRACE_DETACH, tid, 0, (void *)(long)signal);
+	return done;
+}
+
+static _Noreturn void run_guard(int fd, const struct guarded *guarded)
+{
+	const struct timespec pause = { 0, 1000000 };
+	char byte;
+
+	if (read(fd, &byte, 1) == 0) {
+		for (int i = 0; i < GUARD_TRIES && !restore(guarded); i++)
+			nanosleep(&pause, NULL);
+	}
+	_exit(0);
+}
+
+void user_dispatch_guard(pid_t tid, const struct user_dispatch *dispatch,
+			 const struct user_dispatch_away *away,
+			 struct user_dispatch_guard *ret_guard)
+{
+	const struct guarded guarded = { tid, *dispatch, *away };
+	sigset_t all, before;
+	int ends[2];
+
+	*ret_guard = (struct user_dispatch_guard){ 0, -1 };
+	if (pipe2(ends, O_CLOEXEC))
+		return;
+	sigfillset(&all); /* Ctrl-C is for all processes of the terminal */
+	sigprocmask(SIG_SETMASK, &all, &before);
+	/* without a signal at its end: nobody who waits for children sees it */
+	pid_t pid = (pid_t)syscall(SYS_clone, 0, 0, 0, 0, 0);
+	if (!pid) {
+		/* nobody waits for a pipe or a lock because the guard has it, too */
+		if (dup2(ends[0], STDIN_FILENO) != STDIN_FILENO ||
+		    syscall(SYS_close_range, STDIN_FILENO + 1, ~0u, 0))
+			_exit(1);
+		run_guard(STDIN_FILENO, &guarded);
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	close(ends[0]);
+	if (pid < 0)
+		close(ends[1]);
+	else
+		*ret_guard = (struct user_dispatch_guard){ pid, ends[1] };
+}
+
+void user_dispatch_unguard(struct user_dispatch_guard *guard)
+{
+	if (guard->pid <= 0)
+		return;
+	kill(guard->pid, SIGKILL);
+	while (waitpid(guard->pid, NULL, __WALL) < 0 && errno == EINTR)
+		;
+	close(guard->fd);
+	guard->pid = 0;
 }

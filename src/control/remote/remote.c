@@ -45,6 +45,7 @@
 
 #define REMOTE_DIRECTION_FLAG 0x400ULL
 #define REMOTE_END_LOOKS 20
+#define SYSCALL_AND_RET 3u /* bytes */
 #define REMOTE_SUSPEND (1ul << 21) /* PTRACE_O_SUSPEND_SECCOMP */
 #define REMOTE_CALL_US 10000000 /* for one call; a longer one is a failure */
 
@@ -57,6 +58,7 @@ struct remote {
 	bool filtered; /* its filters, read or judged, are asked before each call */
 	struct filters filters; /* of the thread */
 	struct user_dispatch dispatch; /* to be put back; `on` is 0: as it is (S7) */
+	struct user_dispatch_guard guard;
 	bool entered; /* registers and mask are changed */
 	bool adrift; /* in a function that didn't return: the frame leads the thread back */
 	struct sigframe frame;
@@ -255,8 +257,10 @@ static struct error *read_filters(struct remote *remote, const struct thread_sta
 
 static void free_remote(struct remote *remote)
 {
-	if (remote)
+	if (remote) {
+		user_dispatch_unguard(&remote->guard);
 		filters_free(&remote->filters);
+	}
 	free(remote);
 }
 
@@ -361,8 +365,16 @@ static bool set_dispatch_aside(struct remote *remote)
 {
 	const struct user_dispatch off = { 0 };
 
-	return user_dispatch_read(remote_thread(remote), &remote->dispatch) &&
-	       user_dispatch_write(remote_thread(remote), &off);
+	if (!user_dispatch_read(remote_thread(remote), &remote->dispatch))
+		return false;
+	uint64_t call = remote->gadgets.call.v, back = remote->gadgets.restorer.v;
+	const struct user_dispatch_away away = {
+		.stack = { remote->frame.low, remote->frame.low + remote->frame.size },
+		.call = { call, call + SYSCALL_AND_RET + 1 },
+		.back = { back, back + remote->gadgets.home + SYSCALL_AND_RET },
+	};
+	user_dispatch_guard(remote_thread(remote), &remote->dispatch, &away, &remote->guard);
+	return user_dispatch_write(remote_thread(remote), &off);
 }
 
 /* `open`: signals to leave as they are. */
@@ -371,13 +383,14 @@ static struct error *enter(struct remote *remote, const struct user_regs_struct 
 {
 	uint64_t mask = ~open | remote->mask;
 
+	/* first: with our registers the thread makes a call of ours, even if we are killed */
+	if (!remote->entered && is_dispatched(remote, remote->index) && !set_dispatch_aside(remote))
+		return ptrace_failed(remote, "set the dispatch of system calls");
 	if (ptrace(PTRACE_SETREGS, remote_thread(remote), 0, regs))
 		return ptrace_failed(remote, "set the registers");
 	if (!remote->entered &&
 	    ptrace(PTRACE_SETSIGMASK, remote_thread(remote), sizeof(mask), &mask))
 		return ptrace_failed(remote, "set the signal mask");
-	if (!remote->entered && is_dispatched(remote, remote->index) && !set_dispatch_aside(remote))
-		return ptrace_failed(remote, "set the dispatch of system calls");
 	remote->entered = true;
 	return NULL;
 }
@@ -506,12 +519,13 @@ static struct error *give_back(struct remote *remote)
 	if (err)
 		return err;
 	assert(!remote->dispatch.on || remote->entered); /* S7 */
-	if (remote->dispatch.on && !user_dispatch_write(held->tid, &remote->dispatch))
-		return ptrace_failed(remote, "restore the dispatch of system calls");
 	if (ptrace(PTRACE_SETSIGMASK, held->tid, sizeof(remote->mask), &remote->mask))
 		return ptrace_failed(remote, "restore the signal mask");
 	if (ptrace(PTRACE_SETREGS, held->tid, 0, &held->regs))
 		return ptrace_failed(remote, "restore the registers");
+	/* last: until here the way home of a thread whose controller is killed is a call of ours */
+	if (remote->dispatch.on && !user_dispatch_write(held->tid, &remote->dispatch))
+		return ptrace_failed(remote, "restore the dispatch of system calls");
 	return NULL;
 }
 

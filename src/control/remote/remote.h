@@ -19,8 +19,8 @@
  * (S7) A thread whose system calls are dispatched to itself (fence/user_dispatch.h) would get ours
  * as signals, and die. So a thread is preferred that isn't, or whose byte allows calls now; else
  * one whose range has the code that we use. For another one the dispatch is off while it is
- * borrowed. If the controller is killed just then, the thread goes home, but its dispatch stays
- * off: nothing in the thread could switch it on again.
+ * borrowed. If the controller is killed just then, the thread goes home, and a process of ours
+ * switches its dispatch on again.
  *
  * The thread runs on a frame that ends in rt_sigreturn (sigframe.h), so that the controller's death
  * at any moment does it no harm. Only a target without `syscall; ret` and restorer (a tiny static
