@@ -153,18 +153,24 @@ def test_traces_from_inside_a_container(container, what, way):
     assert all(event.fields["text"] == "dyntrace" and len(event.fields["backtrace"]) >= 3 for event in trace.named("foo_entry"))
 
 
+def write_filter(scratch):
+    """A file for bubblewrap: the filter answers EPERM to mount."""
+    path = os.path.join(scratch, "filter")
+    code = [(0x20, 0, 0, 0), (0x15, 0, 1, 165), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7fff0000)]
+    with open(path, "wb") as file:
+        file.write(b"".join(struct.pack("HBBI", *one) for one in code))
+    return path
+
+
 def test_traces_a_program_in_bubblewraps_sandbox(dyntrace, processes, program_path, scratch):
     """All namespaces of its own, and a filter that answers EPERM to mount."""
     if not shutil.which("bwrap"):
         pytest.skip("bubblewrap isn't installed (.ci/install-packages check)")
     needs_user_namespaces()
-    filter_path, status_path = (os.path.join(scratch, name) for name in ("filter", "status"))
-    code = [(0x20, 0, 0, 0), (0x15, 0, 1, 165), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7fff0000)]
-    with open(filter_path, "wb") as file:
-        file.write(b"".join(struct.pack("HBBI", *one) for one in code))
+    status_path = os.path.join(scratch, "status")
     ready, ready_end = os.pipe()
     go_end, go = os.pipe()
-    with open(filter_path, "rb") as given, open(status_path, "w") as told:
+    with open(write_filter(scratch), "rb") as given, open(status_path, "w") as told:
         sandbox = processes.start(
             ["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev",
              "--seccomp", given.fileno(), "--json-status-fd", told.fileno(), program_path("spin"), "--threads", THREADS,
@@ -192,3 +198,34 @@ def test_traces_a_program_in_bubblewraps_sandbox(dyntrace, processes, program_pa
     finally:
         os.close(ready)
         os.close(go)
+
+
+def test_traces_from_inside_a_sandbox_with_the_hosts_pids(build, processes, program_path, scratch):
+    """The first process is the host's, and has no filter: a common ancestor tells that the target has the filter that can be tried."""
+    if not shutil.which("bwrap"):
+        pytest.skip("bubblewrap isn't installed (.ci/install-packages check)")
+    ready, ready_end = os.pipe()
+    go_end, go = os.pipe()
+    spin = f"{program_path('spin')} --threads {THREADS} --calls {CALLS} --ready-fd {ready_end} --go-fd {go_end}"
+    script = f'{spin} & {BEGUN}; {build}/dyntrace trace -o {scratch}/trace -p $! --function foo -e -t backtrace 2>{scratch}/said; echo $? >{scratch}/status; wait'
+    with open(write_filter(scratch), "rb") as given:
+        sandbox = processes.start(
+            ["bwrap", "--die-with-parent", "--dev-bind", "/", "/", "--cap-drop", "ALL", "--seccomp", given.fileno(), "sh", "-c", script],
+            pass_fds=[given.fileno(), ready_end, go_end], stdout=subprocess.PIPE, text=True)
+    for fd in (ready_end, go_end):
+        os.close(fd)
+    try:
+        assert os.read(ready, 1) == b"r"
+        until(lambda: os.path.exists(f"{scratch}/said") and "tracing spin" in open(f"{scratch}/said").read() or os.path.exists(f"{scratch}/status"), "dyntrace")
+        assert not os.path.exists(f"{scratch}/status"), open(f"{scratch}/said").read()
+        os.write(go, b"g")
+        assert os.read(ready, 1) == b"r"
+        os.write(go, b"g")
+        lines = sandbox.communicate(timeout=50)[0].splitlines()
+        assert sandbox.returncode == 0 and [int(line.split()[1]) for line in lines] == [CALLS] * THREADS
+    finally:
+        os.close(ready)
+        os.close(go)
+    trace = Trace(f"{scratch}/trace")
+    assert (trace.names(), trace.lost) == ({"foo_entry": THREADS * CALLS, "foo_exit": THREADS * CALLS}, 0)
+    assert all(event.fields["text"] == "dyntrace" and len(event.fields["backtrace"]) >= 3 for event in trace.named("foo_entry"))

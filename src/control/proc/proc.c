@@ -23,6 +23,7 @@ static void cleanup_proc(struct proc **proc)
 }
 
 #define _cleanup_proc_ _cleanup_(cleanup_proc)
+#define ANCESTORS_MAX 64
 
 static char *read_exe(pid_t pid)
 {
@@ -246,17 +247,48 @@ static struct error *check_word_size(const struct proc *proc)
 			 proc->pid, proc->comm);
 }
 
-/* Filters are inherited, and only ever added. If we have as many as the first process, we have
- * those that all processes of our container begin with, and so has a process with that many. */
-bool proc_has_our_filters(int filters)
+/* The process and its ancestors, up to the first that hasn't that many filters. */
+static size_t list_ancestors(pid_t pid, int filters, pid_t *ret_pids)
 {
-	struct thread_status ours, first;
-	_cleanup_error_ struct error *error = proc_status_read(getpid(), getpid(), &ours);
+	size_t count = 0;
 
-	if (!error)
-		error = proc_status_read(1, 1, &first);
-	return !error && filters > 0 && ours.seccomp == 2 && ours.filters == filters &&
-	       first.seccomp == 2 && first.filters == filters;
+	while (pid > 0 && count < ANCESTORS_MAX) {
+		struct thread_status status;
+		_cleanup_error_ struct error *gone = proc_status_read(pid, pid, &status);
+
+		if (gone || status.seccomp != 2 || status.filters != filters)
+			break;
+		ret_pids[count++] = pid;
+		pid = status.parent;
+	}
+	return count;
+}
+
+/*
+ * Filters are inherited, and only ever added. If we have as many as the first process, we have
+ * those that all processes of our container begin with, and so has a process with that many. Where
+ * the first process is the host's (podman run --pid=host), an ancestor of both of us with that many
+ * says the same.
+ */
+bool proc_has_our_filters(pid_t pid, int filters)
+{
+	pid_t ours[ANCESTORS_MAX], theirs[ANCESTORS_MAX];
+	struct thread_status first;
+
+	if (filters <= 0)
+		return false;
+	size_t our_count = list_ancestors(getpid(), filters, ours);
+	_cleanup_error_ struct error *unknown = proc_status_read(1, 1, &first);
+	if (our_count && !unknown && first.seccomp == 2 && first.filters == filters)
+		return true;
+	size_t their_count = our_count ? list_ancestors(pid, filters, theirs) : 0;
+	for (size_t i = 0; i < our_count; i++) {
+		for (size_t j = 0; j < their_count; j++) {
+			if (ours[i] == theirs[j])
+				return true;
+		}
+	}
+	return false;
 }
 
 static struct error *check_seccomp(struct proc *proc, int mode, int filters)
@@ -272,7 +304,7 @@ static struct error *check_seccomp(struct proc *proc, int mode, int filters)
 	proc->filtered = true;
 	if (filters_may_read() || judged_is(proc))
 		return NULL;
-	if (proc_has_our_filters(filters)) {
+	if (proc_has_our_filters(proc->pid, filters)) {
 		proc->inherits = true;
 		return NULL;
 	}

@@ -76,8 +76,9 @@ static inline void proc_take_after(struct proc *child, const struct proc *parent
  * process's user aren't enough to trace it. */
 char proc_ptrace_scope(void);
 
-/* Inside a container: does a thread with that many seccomp filters have the same as we? */
-bool proc_has_our_filters(int filters);
+/* Inside a container: does a thread of the process with that many seccomp filters have the same as
+ * we? */
+bool proc_has_our_filters(pid_t pid, int filters);
 
 /* False once the process is gone, or a zombie without live threads. */
 bool proc_is_alive(const struct proc *proc);

@@ -143,7 +143,7 @@ static struct error *check_ours(const struct session *session, const struct stop
 		struct thread_status status;
 
 		error = proc_status_read(session->proc->pid, stop_thread_tid(stop, i), &status);
-		if (!error && !proc_has_our_filters(status.filters))
+		if (!error && !proc_has_our_filters(session->proc->pid, status.filters))
 			error = fence_unreadable();
 	}
 	return error;
