@@ -52,9 +52,12 @@ class Case:
         self.copies.append(copy)
         return copy
 
-    def start(self):
+    def begin_workload(self):
         self.workload = Workload(self.program("workload"))
         self.workload.go()
+
+    def start(self):
+        self.begin_workload()
 
     def stop(self):
         """Also after a start that failed half way."""
