@@ -41,11 +41,13 @@ static struct dt_slot *prepare(struct gather *g)
 	return slot;
 }
 
-static bool has_room(const struct dt_slot *slot, uint32_t size)
+/* (B8) With signals open: is there room, or does nobody wait for it? A thread whose hits a
+ * condition turns away never has any. */
+static bool may_begin(const struct dt_control *control, const struct dt_slot *slot, uint32_t size)
 {
 	uint64_t reserve = __atomic_load_n(&slot->reserve, __ATOMIC_RELAXED);
 
-	return (uint64_t)(uint32_t)reserve + size <= slot->limit;
+	return !(control->flags & DT_BLOCK) || (uint64_t)(uint32_t)reserve + size <= slot->limit;
 }
 
 /* Reserves as trampolines do: the word is read before the clock (B3), and if a signal's handler has
@@ -632,7 +634,7 @@ uint64_t gather_event(const struct dt_control *control, const struct dt_program 
 	uint64_t here = (uint64_t)&g;
 
 	/* (B8) Before the first operation: a second run would count the hit twice. */
-	if (!regs->image && (open ? !has_room(open, program->size_max) :
+	if (!regs->image && (open ? !may_begin(control, open, program->size_max) :
 				    slow_must_wait(control, program->size_max)))
 		return SLOW_AGAIN;
 	g.control = control;
