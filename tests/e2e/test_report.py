@@ -339,6 +339,8 @@ def test_function(dyntrace, trace):
     callers = dict(re.findall(rf"^ +(\d+) +{TIME} +[\d.]+%  (\w+)$".replace("(ns|us|ms|s)", "(?:ns|us|ms|s)").replace(r"(\d+(?:\.\d+)?)", r"\d+(?:\.\d+)?"),
                               text[text.index("callers"):text.index("callees")], re.M))
     assert {int(number): name for number, name in callers.items()} == {oracle.edges["rec", "rec"]["calls"]: "rec", 100: "top_"}
+    shares = re.findall(r"([\d.]+)%  \w+$", text[text.index("callers"):text.index("callees")], re.M)
+    assert sum(map(float, shares)) == pytest.approx(100, abs=0.2)  # of all calls, the recursive ones included
     slowest = re.findall(rf"^ +({TIME})  [\d:.]+  tid \d+  n = (\d) -> \d+$", text[text.index("slowest"):], re.M)
     assert len(slowest) == 10
     assert [nanoseconds(row[0]) for row in slowest] == \

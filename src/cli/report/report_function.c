@@ -35,7 +35,8 @@ static void add_edges(const struct report *report, const struct report_edge *edg
 {
 	size_t functions = report->functions.count, count = 0;
 	_cleanup_free_ struct edge_row *rows = calloc(functions + 1, sizeof(*rows));
-	uint64_t total = report->functions.items[report->wanted_index].total;
+	/* Of all calls, also of recursive ones: shares of callers add up to 100%. */
+	double total = (double)report->functions.items[report->wanted_index].durations.sum;
 
 	for (size_t i = 0; rows && i <= functions; i++)
 		if (edges[i].calls)
@@ -52,7 +53,7 @@ static void add_edges(const struct report *report, const struct report_edge *edg
 		quote_format(text, "%10" PRIu64, rows[i].edge.calls);
 		report_time(text, true, rows[i].edge.total, 10);
 		quote_format(text, "%8.1f%%  %s\n",
-			     total ? (double)rows[i].edge.total * 100 / (double)total : 0.0,
+			     total > 0 ? (double)rows[i].edge.total * 100 / total : 0.0,
 			     rows[i].name);
 	}
 	if (count > EDGES_MAX)
