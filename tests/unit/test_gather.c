@@ -275,6 +275,7 @@ static void test_other_thread_blocks_say_nothing(void **unused)
 	up(&trace);
 	assert_int_equal(pthread_create(&thread, NULL, with_other_block, NULL), 0);
 	assert_int_equal(pthread_join(thread, NULL), 0);
+	rig_finish(&trace);
 	down(&trace);
 }
 
@@ -291,6 +292,7 @@ static void test_alternate_stack_in_own_stack(void **unused)
 	assert_int_equal(gather(literal), 1);
 	assert_int_equal(gather_open(literal), 0);
 	assert_int_equal(sigaltstack(&none, NULL), 0);
+	rig_finish(&trace);
 	down(&trace);
 }
 
@@ -320,6 +322,7 @@ static void test_condition_says_no(void **unused)
 	assert_int_equal(written, 0);
 	assert_non_null(rig_my_slot());
 	assert_true(rig_state->own_stacks[rig_my_slot() - rig_slots].size > 0);
+	rig_finish(&trace);
 	down(&trace);
 }
 

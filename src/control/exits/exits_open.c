@@ -236,7 +236,7 @@ void exits_open_look(struct session *session, uint64_t now_ns)
 		    !find_tracepoint(session, slot->id))
 			continue;
 		session->exits->inside[slot->id]++;
-		if (looks++ < LOOK_MAX && is_steady(&slots, i))
+		if (looks++ < LOOK_MAX && is_steady(&slots, i) && !exits_slots_is_gone(&slots, i))
 			exits_open_note(&slots, i);
 	}
 }

@@ -113,7 +113,7 @@ void exits_slots_give_up(struct exits_slots *slots, uint32_t index)
 }
 
 /* (R2) Judges as retslot_is_gone in the agent does. */
-static bool is_gone(const struct exits_slots *slots, uint32_t index)
+bool exits_slots_is_gone(const struct exits_slots *slots, uint32_t index)
 {
 	uint64_t place = exits_slots_place(&slots->items[index]), word = 0;
 	_cleanup_error_ struct error *unreadable =
@@ -140,7 +140,7 @@ bool exits_slots_forget_vanished(struct exits_slots *slots, uint32_t index)
 	struct dt_return_slot *slot = &slots->items[index];
 
 	assert(index && index < slots->count);
-	if (!slot->sp || slot->sp & DT_RETURN_BUSY || !is_gone(slots, index))
+	if (!slot->sp || slot->sp & DT_RETURN_BUSY || !exits_slots_is_gone(slots, index))
 		return false;
 	return end_call(slots, index, &tally_of(slots, index)->unwound);
 }

@@ -45,6 +45,8 @@ bool exits_slots_is_inside(const struct exits_slots *slots, uint32_t index);
  * and nobody will see it return. Counted as missed. */
 void exits_slots_give_up(struct exits_slots *slots, uint32_t index);
 
+/* Has the call of a slot in use vanished: is its stack word another's (R2)? */
+bool exits_slots_is_gone(const struct exits_slots *slots, uint32_t index);
 /* Frees a slot in use whose call vanished (R2), and counts the call as unwound. False: the call is
  * inside. */
 bool exits_slots_forget_vanished(struct exits_slots *slots, uint32_t index);
