@@ -109,6 +109,18 @@ def test_without_exits(dyntrace, program_path):
     assert lines == ["mid(n = 0)", "leaf", "leaf", "leaf", "mid(n = 1)", "leaf", "leaf", "leaf", "leaf"]
 
 
+def test_structs(dyntrace, scratch):
+    """The first one of a trace as the others."""
+    program, source = os.path.join(scratch, "points"), """
+        struct point { int x, y; };
+        __attribute__((noipa)) struct point move(struct point p, int by) { return (struct point){ p.x + by, p.y }; }
+        int main(void) { return move(move((struct point){ 1, 2 }, 3), 4).x - 8; }"""
+    subprocess.run(["gcc", "-g", "-O1", "-x", "c", "-", "-o", program], input=source, text=True, check=True)
+    lines = dyntrace("view", "--tree", record(dyntrace, "-e", "--function", "move", "--", program)).stdout.splitlines()[1:]
+    assert [line.split("| ", 1)[1] for line in lines] == ["move(p = { x = 1, y = 2 }, by = 3) = { x = 4, y = 2 }",
+                                                          "move(p = { x = 4, y = 2 }, by = 4) = { x = 8, y = 2 }"]
+
+
 def test_backtraces_and_arguments(dyntrace, scratch, program_path):
     """One frame per line; arguments of programs without debug information only if asked for."""
     trace = record(dyntrace, "-e", "-t", "backtrace", "--function", "mid", "--", program_path("calls"), 1, 1)

@@ -43,6 +43,7 @@ struct view_tree *view_tree_create(struct viewer *viewer, bool all_arguments)
 	if (tree) {
 		tree->viewer = viewer;
 		tree->all_arguments = all_arguments;
+		viewer->line.has_fields = true; /* no line has braces around its values */
 	}
 	return tree;
 }
