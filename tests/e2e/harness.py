@@ -462,3 +462,12 @@ class Tracing:
         self.stdout, self.stderr = self.process.communicate(timeout=30)
         assert self.process.returncode == status, self.stderr
         return None if self.is_counting else Trace(self.output)
+
+
+def comm_of(pid):
+    """The process's name; None: there is no such process."""
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().rstrip("\n")
+    except FileNotFoundError:
+        return None

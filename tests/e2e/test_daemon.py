@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from daemon_harness import CALLS, alive, helpers
-from harness import Snapshot, Trace, counts, maps, until
+from harness import Snapshot, Trace, comm_of, counts, maps, until
 
 
 # ---- the daemon ----------------------------------------------------------------------------------
@@ -144,14 +144,6 @@ def test_by_name_and_several_of_one_name(daemon, spin, own_name):
     assert daemon.hits(one.pid) == {"foo": CALLS} and daemon.hits(two.pid) == {"foo": 0}
     daemon("detach", "--all", own_name)
     assert daemon.json("list-processes") == []
-
-
-def comm_of(pid):
-    try:
-        with open(f"/proc/{pid}/comm") as file:
-            return file.read().rstrip("\n")
-    except FileNotFoundError:
-        return None
 
 
 @pytest.mark.parametrize("words, text", [

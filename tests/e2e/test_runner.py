@@ -221,6 +221,14 @@ def test_last_lines(tmp_path, listed, status, end):
 BURN = "import time\nwhile time.process_time() < 0.2: pass"
 
 
+def test_make_around_us(runner, monkeypatch):
+    """A test that runs make gets no words of the make that runs the tests."""
+    monkeypatch.setenv("MAKEFLAGS", "w -j2")
+    monkeypatch.setenv("MAKELEVEL", "1")
+    _, result = result_of(runner, 'test -n "$TMPDIR" && test -z "$MAKEFLAGS$MAKELEVEL"')
+    assert result.passed == 1
+
+
 def test_cpu_time_counts_children(runner):
     """Of the job's process and of those that it waited for: what others do beside it doesn't matter."""
     script = f"/usr/bin/python3 -c '{BURN}'; /usr/bin/python3 -c '{BURN}'"
