@@ -378,7 +378,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refusals),
-		cmocka_unit_test(test_kernel_thread),     cmocka_unit_test(test_strict_seccomp),
+		cmocka_unit_test(test_kernel_thread),
+		cmocka_unit_test(test_strict_seccomp),
 		cmocka_unit_test(test_filter_is_judged_later),
 		cmocka_unit_test(test_not_permitted), cmocka_unit_test(test_thread_is_no_process),
 		cmocka_unit_test(test_identity),     cmocka_unit_test(test_alive_among_signals),
