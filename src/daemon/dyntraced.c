@@ -17,6 +17,7 @@
 #include "daemon/supervisor/supervisor.h"
 #include "daemon/worker/worker.h"
 #include "options/help.h"
+#include "options/limit_options.h"
 #include "options/man.h"
 
 #define EXIT_USAGE 2
@@ -27,8 +28,11 @@ static struct {
 	const char *group;
 	const char *output;
 	const char *log;
+	const char *metrics;
 	uint64_t buffer_size;
 	int mode;
+	struct limit_args limit_args;
+	struct writer_limits limits;
 	bool daemonize, own_only, all_targets, stopped, version;
 } args = { .buffer_size = DT_POOL_DEFAULT };
 
@@ -74,6 +78,11 @@ static const struct option_spec options[] = {
 	  "when the buffer is full: discard new events and count them, overwrite the oldest (for\n"
 	  "snapshots), or block the target until there is room (default: discard)",
 	  .choice = &args.mode, .choices = modes },
+	LIMIT_OPTIONS(args.limit_args),
+	{ 0, "metrics", "FILE",
+	  "write hits, losses, durations and counts by key to FILE every 5 s while it runs, for the textfile collector\n"
+	  "of Prometheus's node_exporter; whoever may read FILE sees them",
+	  .string = &args.metrics },
 	{ 'V', "version", NULL, "show the version", .flag = &args.version },
 	{ 0 },
 };
@@ -145,16 +154,19 @@ static struct error *check_usage(const struct words *words)
 				 words->items[0]);
 	if (args.buffer_size < DT_POOL_MIN || args.buffer_size > DT_POOL_MAX)
 		return error_new(ERROR_USAGE, "--buffer-size: out of range (from 1M to 4095M)");
-	return NULL;
+	return limit_options_check(&args.limit_args, (enum session_mode)args.mode, &args.limits);
 }
 
 static struct error *run_supervisor(void)
 {
 	_cleanup_free_ char *socket = NULL, *output = NULL;
+	_cleanup_free_ char *metrics = args.metrics ? strdup(args.metrics) : NULL;
 	struct error *error = client_socket_path(args.socket, &socket);
 
 	if (!error)
 		error = make_absolute(&socket);
+	if (!error && metrics)
+		error = make_absolute(&metrics);
 	if (!error)
 		error = choose_output(&output);
 	if (!error && args.daemonize)
@@ -166,10 +178,12 @@ static struct error *run_supervisor(void)
 					     .group = args.group,
 					     .buffer_size = args.buffer_size,
 					     .mode = args.mode,
+					     .limits = args.limits,
 					     .own_only = args.own_only,
 					     .all_targets = args.all_targets,
 					     .stopped = args.stopped,
 					     .daemonized = args.daemonize,
+					     .metrics = metrics,
 					     .log = args.log };
 	return supervisor_run(&chosen);
 }

@@ -180,7 +180,10 @@ enum wire_type {
 	X(WIRE_BUCKET_COUNT, WIRE_NUMBER) /* ... how often it, or one near it, came */ \
 	X(WIRE_EXITS_LOST, WIRE_NUMBER)                                               \
 	X(WIRE_PROTOTYPES, WIRE_TEXT) /* C declarations */                            \
-	X(WIRE_FLOATS, WIRE_NUMBER) /* bytes of one: 4, 8 */
+	X(WIRE_FLOATS, WIRE_NUMBER) /* bytes of one: 4, 8 */                           \
+	X(WIRE_MAX_SIZE, WIRE_NUMBER) /* limits of a trace (control/ctf/writer.h) */  \
+	X(WIRE_MAX_FILES, WIRE_NUMBER)                                                \
+	X(WIRE_ROTATE, WIRE_NUMBER) /* ns */
 
 enum wire_tag {
 	WIRE_NO_TAG,

@@ -330,11 +330,11 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(daemon, program, scratc
         daemon.add(f"{one.pid}:foo", "ctf", os.path.join(small, "trace"))
         one.go().wait_ready()
         failed = watch.until("failed")[-1]
-        assert "No space left on device" in failed["detail"]
+        assert "KiB are left on the file system" in failed["detail"]
         until(lambda: daemon.json("list-processes") == [], "the process to be let go")
         before.assert_unchanged()
         why = daemon.fails("list-tracepoints", one.pid)
-        assert "doesn't have the agent any more: its recording ended: " in why and "No space left on device" in why
+        assert "doesn't have the agent any more: its recording ended: " in why and "KiB are left on the file system" in why
         assert "recording ended: " in daemon.log_text() and "starting another" not in daemon.log_text()
         names = Trace(os.path.join(small, "trace")).names()
         assert 0 < names["foo"] < 300000

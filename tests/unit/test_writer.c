@@ -6,8 +6,10 @@
 #include "rig.h"
 
 #include <sched.h>
+#include <sys/ptrace.h>
 
 #include "../../src/control/ctf/metadata.h"
+#include "../../src/control/ctf/writer_state.h"
 
 static const struct clock_estimate simple_clock = { .frequency = 1000000000,
 						    .offset_s = 1700000000,
@@ -608,6 +610,317 @@ static void test_reopen_refuses(void **unused)
 	expect_error(writer_reopen(directory, &part, &types, count_seen, NULL, &writer), expected);
 }
 
+/* ---- bounded traces ----------------------------------------------------------------------- */
+
+#define BOUND (256u << 10)
+#define BOUND_EVENTS 3000u /* of a packet */
+#define BOUND_TURNS 20u
+
+/* What the files of a bounded trace hold of each of two threads. */
+struct held {
+	uint64_t packets[2], first[2], last[2]; /* turns */
+	uint64_t blocks; /* bytes on disk, of all files */
+	bool has_part0;
+};
+
+/* The packet of a turn: thread `who` of two, which record at the same time. */
+static struct packet turn_packet(unsigned who, uint64_t turn)
+{
+	struct packet packet = bare_packet(1000 + turn * 10000, 1, BOUND_EVENTS, 0);
+
+	packet.tid = who + 1;
+	packet.count = BOUND_EVENTS;
+	return packet;
+}
+
+static void hold_packet(struct held *held, const struct metadata_packet *head)
+{
+	uint64_t turn = (head->timestamp_begin - 1000) / 10000;
+	unsigned who = head->tid - 1;
+
+	if (head->content_size == sizeof(*head) * 8)
+		return;
+	assert_true(who < 2);
+	assert_int_equal(head->content_size / 64, sizeof(*head) / 8 + BOUND_EVENTS);
+	if (!held->packets[who] || turn < held->first[who])
+		held->first[who] = turn;
+	if (!held->packets[who] || turn > held->last[who])
+		held->last[who] = turn;
+	held->packets[who]++;
+}
+
+/* Reads all files, each of which is whole packets. */
+static void hold_files(const struct rig_trace *trace, struct held *held)
+{
+	DIR *entries = opendir(trace->directory);
+
+	memset(held, 0, sizeof(*held));
+	for (struct dirent *entry; (entry = readdir(entries));) {
+		struct metadata_packet head;
+		char path[512];
+		struct stat st;
+
+		if (entry->d_name[0] == '.' && strchr("./", entry->d_name[1]))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", trace->directory, entry->d_name);
+		assert_int_equal(stat(path, &st), 0);
+		held->blocks += (uint64_t)st.st_blocks * 512;
+		if (strncmp(entry->d_name, "stream_", 7) != 0)
+			continue;
+		held->has_part0 |= !strchr(entry->d_name + 7, '_');
+		count_in_file(path);
+		_cleanup_fclose_ FILE *file = fopen(path, "re");
+		for (uint64_t at = 0; at < (uint64_t)st.st_size; at += head.packet_size / 8) {
+			assert_int_equal(pread(fileno(file), &head, sizeof(head), (off_t)at),
+					 sizeof(head));
+			hold_packet(held, &head);
+		}
+	}
+	closedir(entries);
+}
+
+/* (W5) The oldest go first: what is there has no gap, and ends with the last turn. */
+static void check_held(const struct held *held, uint64_t turns, uint64_t slack)
+{
+	assert_true(held->blocks <= BOUND);
+	for (unsigned who = 0; who < 2; who++) {
+		if (!held->packets[who])
+			continue;
+		assert_int_equal(held->packets[who], held->last[who] - held->first[who] + 1);
+		assert_true(held->last[who] + 1 >= turns &&
+			    held->last[who] + 1 <= turns + slack);
+	}
+}
+
+static void put_turns(struct trace_writer *writer, uint64_t from, uint64_t to,
+		      volatile uint64_t *counter)
+{
+	for (uint64_t turn = from; turn < to; turn++) {
+		for (unsigned who = 0; who < 2; who++) {
+			struct packet packet = turn_packet(who, turn);
+
+			RIG_OK(writer_packet(writer, who + 1, &packet));
+		}
+		*counter = turn + 1;
+	}
+}
+
+/* (W5) A trace stays within its size at every moment, and says how many events it gave up. */
+static void test_bounded_by_size(void **unused)
+{
+	const struct writer_limits limits = { .max_size = BOUND };
+	struct writer_removed removed;
+	struct rig_trace trace;
+	struct held held;
+	uint64_t done = 0;
+
+	make_simple(&trace);
+	writer_set_limits(trace.writer, &limits);
+	for (uint64_t turn = 0; turn < BOUND_TURNS; turn++) {
+		put_turns(trace.writer, turn, turn + 1, &done);
+		hold_files(&trace, &held);
+		check_held(&held, done, 0);
+	}
+	writer_get_removed(trace.writer, &removed);
+	RIG_OK(writer_close(trace.writer));
+	hold_files(&trace, &held);
+	assert_true(held.packets[0] >= 3 && held.packets[1] >= 3); /* more than half is used */
+	assert_int_equal(removed.events, (2 * BOUND_TURNS - held.packets[0] - held.packets[1]) *
+						 BOUND_EVENTS);
+	assert_int_equal(removed.bytes, removed.events * 8);
+	assert_int_equal(rig_judge(&trace, NULL).events,
+			 (held.packets[0] + held.packets[1]) * BOUND_EVENTS);
+	rig_remove(&trace);
+}
+
+/* By number of pieces: each turn ends one, as its room is that small. */
+static void test_bounded_by_pieces(void **unused)
+{
+	const struct writer_limits limits = { .max_size = 1 << 20, .max_files = 16 };
+	struct rig_trace trace;
+	struct held held;
+	uint64_t done = 0;
+
+	make_simple(&trace);
+	writer_set_limits(trace.writer, &limits);
+	put_turns(trace.writer, 0, 40, &done);
+	hold_files(&trace, &held);
+	assert_int_equal(trace.writer->pieces.count, 15);
+	assert_int_equal(held.last[0], 39);
+	assert_int_equal(trace.writer->lanes.count, 2);
+	assert_int_equal(count_files(&trace), 16 * 2);
+	RIG_OK(writer_close(trace.writer));
+	assert_int_equal(rig_judge(&trace, NULL).events, 16 * 2 * BOUND_EVENTS);
+	rig_remove(&trace);
+}
+
+/* By time, also when no packet comes; older files don't change any more. */
+static void test_rotated_by_time(void **unused)
+{
+	const struct writer_limits limits = { .rotate_ns = 1 };
+	struct rig_trace trace;
+	struct stat st;
+	char path[128];
+	uint64_t done = 0;
+
+	make_simple(&trace);
+	writer_set_limits(trace.writer, &limits);
+	put_turns(trace.writer, 0, 1, &done); /* the second thread's packet begins a piece */
+	RIG_OK(writer_tick(trace.writer));
+	assert_int_equal(trace.writer->lanes.count, 0);
+	assert_int_equal(count_files(&trace), 2);
+	put_turns(trace.writer, 1, 3, &done);
+	assert_int_equal(count_files(&trace), 6);
+	assert_int_equal(trace.writer->pieces.count, 1); /* nothing is removed: one note for all */
+	snprintf(path, sizeof(path), "%s/stream_1", trace.directory);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size, 256 << 10); /* a reader may have found the filler */
+	RIG_OK(writer_close(trace.writer));
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size, sizeof(struct metadata_packet) + BOUND_EVENTS * 8);
+	assert_int_equal(rig_judge(&trace, NULL).events, 6 * BOUND_EVENTS);
+	rig_remove(&trace);
+}
+
+/* Runs the child to its `steps`th system call and kills it before that. False: it had fewer. */
+static bool kill_at_call(pid_t child, unsigned steps)
+{
+	int status;
+
+	assert_int_equal(waitpid(child, &status, 0), child);
+	ptrace(PTRACE_SETOPTIONS, child, NULL, PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD);
+	for (unsigned i = 0; i < steps * 2 - 1; i++) {
+		assert_int_equal(ptrace(PTRACE_SYSCALL, child, NULL, NULL), 0);
+		assert_int_equal(waitpid(child, &status, 0), child);
+		if (WIFEXITED(status)) {
+			assert_int_equal(WEXITSTATUS(status), 0);
+			return false;
+		}
+	}
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return true;
+}
+
+/* The next controller goes on within the same limits, until nothing of the dead one is left. */
+static void go_on(struct rig_trace *trace, const struct writer_part *part, uint64_t turns)
+{
+	const struct writer_limits limits = { .max_size = BOUND };
+	struct trace_info info = { .process = "next" };
+	struct trace_writer *before = NULL, *after = NULL;
+	struct event_types types = { 0 };
+	struct held held;
+	uint64_t last = 0, done = turns;
+
+	RIG_OK(writer_reopen(trace->directory, part, &types, count_seen, &last, &before));
+	RIG_OK(writer_create_after(before, &info, &types, &simple_clock, &after));
+	RIG_OK(writer_complete(before));
+	RIG_OK(writer_suspend(before));
+	writer_set_limits(after, &limits);
+	put_turns(after, turns + 1, turns + 12, &done);
+	hold_files(trace, &held);
+	assert_true(held.blocks <= BOUND);
+	assert_false(held.has_part0);
+	RIG_OK(writer_close(after));
+	event_types_free(&types);
+}
+
+/* The takeover of a dead controller's buffers adds files when its part is removed already: these
+ * are within the limits, too. */
+static void test_bounded_takeover_adds(void **unused)
+{
+	const struct writer_limits limits = { .max_size = BOUND };
+	struct trace_info info = { .process = "next" };
+	struct trace_writer *before = NULL, *after = NULL;
+	struct event_types types = { 0 };
+	struct rig_trace trace;
+	struct writer_part part;
+	char directory[4096];
+	struct held held;
+	uint64_t last = 0, done = 0;
+
+	make_simple(&trace);
+	writer_identify(trace.writer, &part, directory, sizeof(directory));
+	RIG_OK(writer_suspend(trace.writer));
+	RIG_OK(writer_reopen(directory, &part, &types, count_seen, &last, &before));
+	RIG_OK(writer_create_after(before, &info, &types, &simple_clock, &after));
+	writer_set_limits(after, &limits);
+	put_turns(after, 10, 20, &done);
+	put_turns(before, 0, 6, &done);
+	RIG_OK(writer_complete(before));
+	RIG_OK(writer_note_before(after, before));
+	hold_files(&trace, &held);
+	assert_true(held.blocks <= BOUND);
+	assert_false(held.has_part0);
+	RIG_OK(writer_suspend(before));
+	RIG_OK(writer_close(after));
+	event_types_free(&types);
+	rig_remove(&trace);
+}
+
+/* (W5) kill -9 before any system call of a trace that rotates. */
+static void test_bounded_killed_at_any_call(void **unused)
+{
+	const struct writer_limits limits = { .max_size = BOUND };
+	volatile uint64_t *counter =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	bool killed = true;
+
+	for (unsigned steps = 1; killed; steps += 1 + steps % 2) {
+		struct rig_trace trace;
+		struct writer_part part;
+		char directory[4096];
+		struct held held;
+
+		make_simple(&trace);
+		writer_set_limits(trace.writer, &limits);
+		writer_identify(trace.writer, &part, directory, sizeof(directory));
+		*counter = 0;
+		pid_t child = fork();
+		if (!child) {
+			ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+			raise(SIGSTOP);
+			put_turns(trace.writer, 0, 7, counter);
+			_exit(0);
+		}
+		killed = kill_at_call(child, steps);
+		hold_files(&trace, &held);
+		check_held(&held, *counter, 1);
+		if (steps % 16 == 1)
+			assert_int_equal(rig_judge(&trace, NULL).events,
+					 (held.packets[0] + held.packets[1]) * BOUND_EVENTS);
+		go_on(&trace, &part, *counter);
+		writer_close(trace.writer);
+		rig_remove(&trace);
+	}
+	munmap((void *)counter, 4096);
+}
+
+/* (H39) Recording stops before the file system is full; losses can still be written. */
+static void test_stops_before_full(void **unused)
+{
+	struct rig_trace trace;
+	struct packet packet = turn_packet(0, 0);
+
+	make_simple(&trace);
+	RIG_OK(writer_packet(trace.writer, 1, &packet));
+	trace.writer->is_full = true; /* as writer_check_space finds it: test_bounded.py */
+	trace.writer->space_left = 1 << 20;
+	packet = turn_packet(0, 1);
+	struct error *error = writer_packet(trace.writer, 1, &packet);
+	assert_non_null(error);
+	assert_int_equal(error_kind(error), ERROR_FULL);
+	assert_non_null(strstr(error_text(error), "only 1024 KiB are left on the file system of "));
+	error_free(error);
+	packet.size = 0;
+	packet.count = 0;
+	packet.lost = BOUND_EVENTS;
+	RIG_OK(writer_packet(trace.writer, 1, &packet));
+	RIG_OK(writer_close(trace.writer));
+	assert_int_equal(rig_judge(&trace, NULL).events, BOUND_EVENTS);
+	rig_remove(&trace);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -626,6 +939,12 @@ int main(void)
 		cmocka_unit_test(test_killed_at_any_moment),
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_reopen_refuses),
+		cmocka_unit_test(test_bounded_by_size),
+		cmocka_unit_test(test_bounded_by_pieces),
+		cmocka_unit_test(test_rotated_by_time),
+		cmocka_unit_test(test_bounded_killed_at_any_call),
+		cmocka_unit_test(test_bounded_takeover_adds),
+		cmocka_unit_test(test_stops_before_full),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,15 +23,16 @@
 #include "trace_beside.h"
 #include "trace_host.h"
 #include "trace_question.h"
+#include "trace_snapshot.h"
 
 #define STEP_MS 50
 #define LINE_STEP_MS 10
 #define DAEMON_LOOK_NS 200000000ULL
 #define DAEMON_LOOKS 2
+#define EXIT_CUT_SHORT 125 /* as other errors of dyntrace's own */
 
 static volatile sig_atomic_t signals_seen;
 static volatile sig_atomic_t last_signal;
-static volatile sig_atomic_t snapshots_wanted;
 /* The target and the file system are as they were: a signal ends dyntrace at once, whatever a
  * library is busy with, and the kernel ends a command that hasn't begun. */
 static volatile sig_atomic_t unchanged;
@@ -84,7 +85,7 @@ static void end_at_once(void)
 static void on_snapshot(int number)
 {
 	(void)number;
-	snapshots_wanted = snapshots_wanted + 1;
+	trace_snapshot_want();
 }
 
 /* Without SA_RESTART, so that a signal ends the wait for events. Ignored signals stay ignored.
@@ -164,32 +165,6 @@ static struct error *poll_end(struct trace_run *run)
 	return error;
 }
 
-/* Takes one snapshot for all signals since the last. Its directory is beside the trace, not inside:
- * a reader of the trace must not find it. */
-static struct error *take_snapshots(struct trace_run *run)
-{
-	_cleanup_free_ char *path = NULL;
-	struct reader_totals totals = { 0 };
-
-	if (run->snapshots_handled == snapshots_wanted)
-		return NULL;
-	run->snapshots_handled = snapshots_wanted;
-	if (trace_args.mode != SESSION_OVERWRITE) {
-		cli_note(
-			"no snapshot: SIGUSR1 works with --mode overwrite only (all events are in %s)",
-			run->output);
-		return NULL;
-	}
-	if (asprintf(&path, "%s.snapshot-%u", run->output, ++run->snapshots) < 0)
-		return error_new(ERROR_FAILED, "out of memory");
-	_cleanup_error_ struct error *error = session_snapshot(run->session, NULL, path, &totals);
-	if (error)
-		cli_note("no snapshot: %s", error_text(error));
-	else
-		cli_note("snapshot: %llu events in %s", (unsigned long long)totals.events, path);
-	return NULL;
-}
-
 /* Has the reader of --print gone, as head does after its last line? */
 static bool is_unread(const struct trace_run *run)
 {
@@ -224,14 +199,16 @@ static struct error *record(struct trace_run *run)
 	double end = trace_args.seconds > 0 ? count_from(run) + trace_args.seconds : 0;
 	double next = trace_args.each > 0 ? count_from(run) + trace_args.each : 0;
 	bool has_lines = trace_args.print || trace_args.tracer->kind == TRACER_LOG;
+	unsigned step = trace_args.snapshot_when ? TRACE_SNAPSHOT_STEP_MS :
+			has_lines ? LINE_STEP_MS : STEP_MS;
 	struct error *error = NULL;
 
 	while (!error && !run->over && !trace_must_stop() && !is_unread(run) &&
 	       (!end || seconds_now() < end) && (!run->screen || run->screen->look(run))) {
-		error = session_step(run->session, has_lines ? LINE_STEP_MS : STEP_MS);
+		error = session_step(run->session, step);
 		trace_host_step(run);
 		if (!error)
-			error = take_snapshots(run);
+			error = trace_snapshot_step(run);
 		if (!error)
 			error = poll_end(run);
 		if (next && !run->over && seconds_now() >= next)
@@ -269,7 +246,7 @@ static struct error *wait_for_command(struct trace_run *run)
 static int exit_status(const struct trace_run *run)
 {
 	if (!run->launch)
-		return 0;
+		return run->is_cut_short ? EXIT_CUT_SHORT : 0;
 	if (!run->ended)
 		return 128 + last_signal;
 	return WIFSIGNALED(run->status) ? 128 + WTERMSIG(run->status) : WEXITSTATUS(run->status);
@@ -293,8 +270,11 @@ static void note_begun(const struct trace_run *run)
 {
 	size_t placed = 0, count = session_tracepoint_count(run->session);
 
-	for (size_t i = 0; i < count; i++)
-		placed += !session_tracepoint(run->session, i).refusal;
+	for (size_t i = 0; i < count; i++) {
+		struct tracepoint_info info = session_tracepoint(run->session, i);
+
+		placed += !info.refusal && !trace_snapshot_is_trigger(&info);
+	}
 	if (run->joined) {
 		cli_note("tracing %s (%d) and %zu more process%s: %zu tracepoint%s placed; "
 			 "Ctrl-C ends it",
@@ -360,6 +340,7 @@ static struct error *trace_target(struct trace_run *run)
 	if (!ending)
 		ending = trace_host_finish(run, &summary.totals);
 	note_unprinted(run);
+	trace_snapshot_end(run);
 	if (run->launch && run->ended && summary.children && !trace_args.quiet)
 		cli_note("%u forked %s and %s no longer traced", summary.children,
 			 summary.children == 1 ? "child still runs" : "children still run",
@@ -421,6 +402,11 @@ struct error *trace_run_with(const struct words *words, const struct trace_scree
 		error = trace_begin_create_session(&run);
 	if (!error)
 		error = trace_target(&run);
+	if (error && error_kind(error) == ERROR_FULL) { /* the command goes on */
+		cli_note("%s", error_text(error));
+		error = (error_free(error), NULL);
+		run.is_cut_short = true;
+	}
 	if (!error)
 		error = wait_for_command(&run);
 	if (!error && is_nothing_placed(&run))

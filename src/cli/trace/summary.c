@@ -12,6 +12,7 @@
 #include "options/table_text.h"
 #include "summary_exits.h"
 #include "trace_question.h"
+#include "trace_snapshot.h"
 
 #define REFUSALS_MAX 5
 #define COPIES_MAX 8
@@ -182,15 +183,20 @@ static void print_totals(const struct session_summary *summary, const char *dire
 {
 	const struct reader_totals *totals = &summary->totals;
 
-	cli_print_error("%llu event%s, %llu lost", (unsigned long long)totals->events,
-		totals->events == 1 ? "" : "s", (unsigned long long)(totals->lost + totals->holes));
+	uint64_t events = totals->events - summary->removed.events;
+
+	cli_print_error("%llu event%s, %llu lost", (unsigned long long)events,
+		events == 1 ? "" : "s", (unsigned long long)(totals->lost + totals->holes));
 	if (totals->holes)
 		cli_print_error(" (%llu of them cut off by a signal)",
 			(unsigned long long)totals->holes);
 	if (totals->overwritten)
 		cli_print_error(", %llu overwritten", (unsigned long long)totals->overwritten);
+	if (summary->removed.events)
+		cli_print_error(", %llu removed, the oldest first",
+			(unsigned long long)summary->removed.events);
 	cli_print_error(", ");
-	print_size(totals->bytes);
+	print_size(totals->bytes - summary->removed.bytes);
 	cli_print_error(" in %.3f s", recorded_seconds(summary));
 	if (totals->damaged)
 		cli_print_error(
@@ -235,9 +241,11 @@ static void begin_json(const struct session_summary *summary, const char *direct
 {
 	const struct reader_totals *totals = &summary->totals;
 
-	quote_format(text, "{\"events\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"overwritten\":%" PRIu64
-		     ",\"bytes\":%" PRIu64 ",\"seconds\":%.3f,", totals->events,
-		     totals->lost + totals->holes, totals->overwritten, totals->bytes,
+	quote_format(text, "{\"events\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"overwritten\":%" PRIu64 ",\"removed\":%" PRIu64
+		     ",\"bytes\":%" PRIu64 ",\"seconds\":%.3f,", 
+		     totals->events - summary->removed.events, totals->lost + totals->holes,
+		     totals->overwritten, summary->removed.events,
+		     totals->bytes - summary->removed.bytes,
 		     recorded_seconds(summary));
 	if (directory && !access(directory, F_OK)) {
 		text_add_json(text, "trace", directory);
@@ -290,7 +298,7 @@ void summary_print(struct session *session, const struct session_summary *summar
 	for (size_t i = 0; infos && i < count; i++) {
 		struct tracepoint_info info = session_tracepoint(session, i);
 
-		if (info.how && !has_waited(&info))
+		if (info.how && !has_waited(&info) && !trace_snapshot_is_trigger(&info))
 			infos[placed++] = info;
 	}
 	fflush(stdout);

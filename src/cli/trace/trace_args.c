@@ -8,6 +8,7 @@
 #include "shared/program.h"
 #include "options/min_duration.h"
 #include "trace_question.h"
+#include "trace_snapshot.h"
 
 struct trace_args trace_args = { .buffer_size = DT_POOL_DEFAULT };
 
@@ -113,6 +114,18 @@ const struct option_spec trace_options[] = {
 	  "gets the last events at the end, and DIR.snapshot-N at each SIGUSR1), or block the target for\n"
 	  "up to 10 s until there is room (default: discard)",
 	  .choice = &trace_args.mode, .choices = modes },
+	LIMIT_OPTIONS(trace_args.limit_args),
+	{ 0, "snapshot-when", "EXPR",
+	  "record in memory (--mode overwrite), and write DIR.snapshot-N when a hit makes this true:\n"
+	  "'size > 1M', with -e 'ret == -1' or 'duration > 100ms'; --max-files N keeps the last N",
+	  .string = &trace_args.snapshot_when },
+	{ 0, "snapshot-every", "TIME",
+	  "at most one snapshot of --snapshot-when in this time; further hits are counted (default: 10s)",
+	  .seconds = &trace_args.snapshot_every },
+	{ 0, "on-snapshot", "CMD",
+	  "run this shell command after each snapshot, and if a command that dyntrace started is killed\n"
+	  "by a signal; $DYNTRACE_SNAPSHOT is the directory, $DYNTRACE_SNAPSHOT_WHY the reason",
+	  .string = &trace_args.on_snapshot },
 	{ 0, "all-rows", NULL,
 	  "show all tracepoints in the summary, also those without hits and beyond the first 40",
 	  .flag = &trace_args.summary.all_rows },
@@ -150,6 +163,8 @@ const struct option_spec trace_options[] = {
 	OPTION_MEANT("count", "--tracer count"),
 	OPTION_MEANT("log", "--tracer log"),
 	OPTION_MEANT("verbose", "--print"),
+	OPTION_MEANT("size", "--max-size"),
+	OPTION_MEANT("limit", "--max-size"),
 	{ 0 },
 };
 
@@ -221,6 +236,17 @@ static struct error *parse_tracer(void)
 	return error_wrap(error, "--tracer");
 }
 
+static struct error *check_limits(void)
+{
+	const struct limit_args *args = &trace_args.limit_args;
+
+	if ((args->max_size || args->rotate > 0) && !trace_args.tracer->has_trace)
+		return error_new(ERROR_USAGE, "%s: tracer '%s' writes no trace",
+				 args->max_size ? "--max-size" : "--rotate",
+				 trace_args.tracer->name);
+	return limit_options_check(args, (enum session_mode)trace_args.mode, &trace_args.limits);
+}
+
 static struct error *check_words(const struct words *words)
 {
 	int targets = !!trace_args.command + !!trace_args.targets.count +
@@ -260,7 +286,10 @@ static struct error *check_words(const struct words *words)
 				 trace_args.tracer->name);
 	if (trace_args.buffer_size < DT_POOL_MIN || trace_args.buffer_size > DT_POOL_MAX)
 		return error_new(ERROR_USAGE, "--buffer-size: from 1M to 4095M");
-	return check_markers();
+	struct error *error = trace_snapshot_check();
+	if (!error)
+		error = check_limits();
+	return error ? error : check_markers();
 }
 
 struct error *trace_args_check(const struct words *words)

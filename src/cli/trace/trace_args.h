@@ -7,6 +7,7 @@
 #define DYNTRACE_TRACE_ARGS_H
 
 #include "control/event/tracer.h"
+#include "options/limit_options.h"
 #include "options/lttng_options.h"
 #include "options/options.h"
 #include "options/question_options.h"
@@ -30,6 +31,10 @@ struct trace_args {
 	const char *rate_text;
 	uint64_t rate;
 	uint64_t buffer_size;
+	struct limit_args limit_args;
+	const char *snapshot_when, *on_snapshot;
+	double snapshot_every; /* s */
+	struct writer_limits limits;
 	double seconds;
 	int mode; /* enum session_mode */
 	bool print;

@@ -19,6 +19,7 @@
 #include "options/prototype_options.h"
 #include "trace_args.h"
 #include "trace_peer.h"
+#include "trace_snapshot.h"
 
 #define PRINT_MS 20
 
@@ -229,7 +230,8 @@ struct error *trace_begin_create_session(struct trace_run *run)
 					   .several = run->opened.count > 1,
 					   .tell = print_note,
 					   .before_change = trace_will_change,
-					   .mode = (enum session_mode)trace_args.mode };
+					   .mode = (enum session_mode)trace_args.mode,
+					   .limits = trace_args.limits };
 
 	if (trace_args.print)
 		options.flush_ms = PRINT_MS;
@@ -244,6 +246,8 @@ struct error *trace_begin_create_session(struct trace_run *run)
 		struct tracepoint_spec spec = trace_begin_spec(&trace_args.what.items[i]);
 
 		error = session_add(run->session, &spec, NULL);
+		if (!error)
+			error = trace_snapshot_add(run->session, &spec);
 	}
 	return error;
 }

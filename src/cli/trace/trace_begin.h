@@ -27,10 +27,15 @@ struct trace_run {
 	struct session *session;
 	char *output;
 	unsigned snapshots; /* written so far */
-	sig_atomic_t snapshots_handled; /* value of snapshots_wanted at the last snapshot */
+	sig_atomic_t snapshots_handled; /* of those that signals wanted */
+	/* Hits that asked for a snapshot: all, at the last look, since the last snapshot. */
+	uint64_t triggers, triggers_seen, triggers_new;
+	uint64_t next_trigger_look, next_triggered; /* ns of CLOCK_MONOTONIC */
+	pid_t on_snapshot; /* the user's command; 0: none runs */
 	int status; /* of the launched command, as waitpid gives it */
 	bool ended;
 	bool over; /* and with --follow-daemons, so have the processes that the target has forked */
+	bool is_cut_short; /* recording stopped before the disk is full */
 	bool has_told; /* the user of such processes */
 	unsigned quiet_looks; /* in a row that have found no such process */
 	uint64_t next_look; /* ns of CLOCK_MONOTONIC */

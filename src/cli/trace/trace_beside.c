@@ -63,8 +63,11 @@ static struct error *check_options(const struct trace_run *run)
 		{ trace_args.follow_daemons, "--follow-daemons" },
 		{ trace_args.no_follow_fork, "--no-follow-fork" },
 		{ trace_args.no_suspend, "--no-suspend" },
+		{ trace_args.snapshot_when, "--snapshot-when" },
 		{ trace_args.mode != SESSION_DISCARD, "--mode" },
 		{ trace_args.buffer_size != DT_POOL_DEFAULT, "--buffer-size" },
+		{ trace_args.limits.max_size, "--max-size" },
+		{ trace_args.limits.rotate_ns, "--rotate" },
 		{ run->opened.count > 1, "several processes" },
 	};
 

@@ -265,13 +265,13 @@ static bool serve(struct trace_run *run)
 	return false;
 }
 
-/* Some sessions can't take foreign tracepoints: their trace comes at the end, or is of several
- * processes, or their answer is about all tracepoints. */
+/* Some sessions can't take foreign tracepoints: their trace comes at the end, loses its oldest
+ * events, or is of several processes, or their answer is about all tracepoints. */
 static bool can_serve(const struct trace_run *run)
 {
 	return trace_args.mode == SESSION_DISCARD && !trace_args.follow_exec && !trace_args.wait &&
 	       !trace_args.follow_daemons && run->opened.count < 2 && !trace_question_asked() &&
-	       !run->screen;
+	       !run->screen && !trace_args.limits.max_size && !trace_args.limits.rotate_ns;
 }
 
 void trace_host_begin(struct trace_run *run)

@@ -23,6 +23,7 @@ enum error_kind {
 	ERROR_GONE, /* the target ended meanwhile */
 	ERROR_REFUSED, /* a site can't be placed; the text says why */
 	ERROR_INTERRUPTED, /* by the user: interrupt.h */
+	ERROR_FULL, /* recording stopped before the disk is full */
 };
 
 struct error;

@@ -24,7 +24,7 @@
 #include "control/base/cleanup.h"
 #include "metadata.h"
 #include "shared/layout.h"
-#include "writer_state.h"
+#include "writer_rotate.h"
 
 #define TYPES_FILE ".events"
 #define NOTE_VARIABLE 1u
@@ -243,17 +243,39 @@ static struct error *read_lane(struct trace_writer *writer, int fd, writer_seen_
 	return NULL;
 }
 
+/* Files from here to *ret_end belong to older pieces, and may be missing. */
+static uint64_t find_pieces(const struct trace_writer *writer, uint64_t *ret_end)
+{
+	uint64_t first = UINT64_MAX, end = 0;
+
+	for (size_t i = 0; i < writer->pieces.count; i++) {
+		const struct writer_piece *piece = &writer->pieces.items[i];
+
+		if (piece->part != writer->part.number)
+			continue;
+		first = piece->first < first ? piece->first : first;
+		end = piece->end > end ? piece->end : end;
+	}
+	*ret_end = end;
+	return first < end ? first : end;
+}
+
 static struct error *read_lanes(struct trace_writer *writer, writer_seen_fn seen, void *context)
 {
+	uint64_t end;
+
+	writer->lane_base = find_pieces(writer, &end);
 	for (size_t i = 0; i < LANES_MAX; i++) {
 		struct writer_lane lane = { .fd = -1 };
 		char name[WRITER_NAME_SIZE];
 
 		writer_lane_name(writer, i, name);
 		_cleanup_close_ int fd = writer->dir->open(writer->dir, name, false);
-		if (fd < 0)
+		bool is_gone = fd == -ENOENT && writer->lane_base + i < end;
+		if (fd < 0 && !is_gone)
 			return fd == -ENOENT ? NULL : error_errno(-fd, "cannot open '%s'", name);
-		struct error *error = read_lane(writer, fd, seen, context, &lane);
+		struct error *error =
+			is_gone ? NULL : read_lane(writer, fd, seen, context, &lane);
 		if (error)
 			return error;
 		if (!vec_push(&writer->lanes, lane))
@@ -343,6 +365,8 @@ static struct error *reopen(struct trace_writer *writer, struct event_types *typ
 		error = read_types(writer, types);
 	if (!error)
 		error = complete_metadata(writer, text);
+	if (!error)
+		error = writer_pieces_read(writer);
 	if (!error)
 		error = read_lanes(writer, seen, seen_context);
 	if (error) {

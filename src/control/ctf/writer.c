@@ -25,6 +25,8 @@
  * (W3) A packet goes where the filler has room for it: a file never grows.
  * (W4) A packet whose content_size is that of its header holds no events, whatever its end is: its
  *      controller may have been killed while it wrote the packet.
+ *
+ * Traces that are bounded have another rule, in writer_rotate.h.
  */
 #include "writer.h"
 
@@ -43,7 +45,7 @@
 #include "control/base/cleanup.h"
 #include "control/base/vec.h"
 #include "metadata.h"
-#include "writer_state.h"
+#include "writer_rotate.h"
 
 /* ---- the directory and its metadata ------------------------------------------------------- */
 
@@ -146,6 +148,7 @@ static struct error *writer_write_metadata(struct trace_writer *writer)
 	if (text.failed)
 		return error_new(ERROR_FAILED, "out of memory");
 	struct error *error = writer_replace_metadata(writer, &text);
+	writer->metadata_size = text.length;
 	return error ? error : writer_note_types(writer);
 }
 
@@ -157,6 +160,7 @@ void writer_free(struct trace_writer *writer)
 	}
 	vec_free(&writer->lanes);
 	vec_free(&writer->streams);
+	writer_pieces_free(writer);
 	free(writer->inherited);
 	if (writer->notes >= 0)
 		close(writer->notes);
@@ -229,12 +233,16 @@ struct error *writer_create(const char *directory, const struct trace_info *info
 	return NULL;
 }
 
-/* Finds a part number that no file has. */
+/* Finds a part number that no file has, nor had. */
 static struct error *writer_number(struct trace_writer *writer)
 {
 	char name[WRITER_NAME_SIZE];
 	int fd;
 
+	for (size_t i = 0; i < writer->pieces.count; i++) {
+		if (writer->pieces.items[i].part > writer->part.number)
+			writer->part.number = writer->pieces.items[i].part;
+	}
 	do {
 		writer->part.number++;
 		writer_lane_name(writer, 0, name);
@@ -270,7 +278,9 @@ struct error *writer_create_after(const struct trace_writer *before, const struc
 	writer_note_process(writer, before->pid, before->process);
 	writer->types = types;
 	writer->clock = *clock;
-	struct error *error = writer_number(writer);
+	struct error *error = writer_pieces_inherit(writer, before) ?
+				      writer_number(writer) :
+				      error_new(ERROR_FAILED, "out of memory");
 	if (!error)
 		error = writer_write_metadata(writer);
 	if (error)
@@ -458,7 +468,10 @@ struct error *writer_packet(struct trace_writer *writer, uint64_t number,
 	size_t index = 0;
 	/* room for an opening packet too */
 	uint64_t need = sizeof(struct metadata_packet) * 2 + packet->size;
-	struct error *error = writer_choose_lane(writer, stream, packet->begin, need, &index);
+	struct error *error = writer_rotate(writer, need);
+	if (error)
+		return error;
+	error = writer_choose_lane(writer, stream, packet->begin, need, &index);
 	if (error)
 		return error;
 	if (index != stream->lane) {
@@ -472,12 +485,18 @@ struct error *writer_packet(struct trace_writer *writer, uint64_t number,
 	uint64_t lost = packet->lost > stream->lost ? packet->lost - stream->lost : 0;
 	writer_note_process(writer, packet->pid, packet->process);
 	error = writer_check_file(writer, lane);
+	if (!error && packet->size)
+		error = writer_check_space(writer, lane->fd, need);
 	if (!error && lost && !lane->sequence)
 		error = writer_emit_opening(writer, lane, packet);
 	if (!error)
 		error = writer_emit(writer, lane, packet, lane->discarded + lost);
 	if (!error)
 		stream->lost += lost;
+	if (!error) {
+		writer->piece_events += packet->count;
+		writer->piece_payload += packet->size;
+	}
 	return error;
 }
 
@@ -535,14 +554,16 @@ struct error *writer_close(struct trace_writer *writer)
 {
 	struct error *error = writer_complete(writer);
 
+	writer_pieces_trim(writer);
 	reopen_forget_types(writer);
+	writer_pieces_forget(writer);
 	writer_free(writer);
 	return error;
 }
 
 void writer_discard(struct trace_writer *writer)
 {
-	assert(writer->lanes.count == 0);
+	assert(writer->lanes.count == 0 && writer->pieces.count == 0);
 	reopen_forget_types(writer);
 	if (!writer->dir->remove(writer->dir, "metadata"))
 		writer->dir->remove(writer->dir, NULL);

@@ -40,9 +40,31 @@ struct packet {
 	const void *events; /* may be none: the packet then only carries `lost` */
 	size_t size;
 	size_t padding; /* bytes of `size` after the last event's last field */
+	uint64_t count; /* of events; for writer_get_removed alone */
 };
 
 struct trace_writer;
+
+/*
+ * Bounds of a trace. Its files are cut into pieces, each of which is the files of one stretch of
+ * time; the oldest piece is removed first. Zero: no such bound.
+ */
+struct writer_limits {
+	uint64_t max_size; /* space on disk */
+	uint32_t max_files; /* pieces, with the current one: 2 or more */
+	uint64_t rotate_ns; /* a piece ends after this time */
+};
+
+/* What the limits have removed: pieces, and events with their bytes. */
+struct writer_removed {
+	uint64_t pieces, events, bytes;
+};
+
+/* For a trace without a packet yet. */
+void writer_set_limits(struct trace_writer *writer, const struct writer_limits *limits);
+/* Ends a piece whose time is over, though no packet comes. */
+struct error *writer_tick(struct trace_writer *writer);
+void writer_get_removed(const struct trace_writer *writer, struct writer_removed *ret_removed);
 
 /* Replaces the list of modules, for the next writer_update. Borrowed. */
 void writer_set_modules(struct trace_writer *writer, char *const *modules, size_t count);
@@ -93,6 +115,8 @@ struct error *writer_reopen_in(struct trace_dir *dir, const struct writer_part *
 struct error *writer_create_after(const struct trace_writer *before, const struct trace_info *info,
 				  struct event_types *types, const struct clock_estimate *clock,
 				  struct trace_writer **ret_writer);
+/* `before` has got more packets since and is complete: the limits of `writer` hold for all. */
+struct error *writer_note_before(struct trace_writer *writer, const struct trace_writer *before);
 /* Cuts the files to the length of their packets. No packet follows, but the writer stays open. */
 struct error *writer_complete(struct trace_writer *writer);
 /* Closes the writer and leaves the trace as it is: another controller will go on with it. */
@@ -109,7 +133,7 @@ struct error *writer_update(struct trace_writer *writer, const struct clock_esti
  * caller chooses; streams end with writer_end_stream). A stream's packets come in order of time; a
  * packet that begins before the last one's end goes to another lane. Readers of the trace report
  * each event that `lost` counts once. On failure (disk full) the file ends with the last whole
- * packet.
+ * packet. ERROR_FULL: too little space is left, and no packet with events is taken any more.
  */
 struct error *writer_packet(struct trace_writer *writer, uint64_t stream,
 			    const struct packet *packet);

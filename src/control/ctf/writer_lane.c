@@ -12,12 +12,18 @@
 #include "control/base/cleanup.h"
 #include "writer_state.h"
 
+void writer_file_name(uint32_t part, uint64_t number, char name[WRITER_NAME_SIZE])
+{
+	if (part)
+		snprintf(name, WRITER_NAME_SIZE, "stream_%u_%llu", part,
+			 (unsigned long long)number);
+	else
+		snprintf(name, WRITER_NAME_SIZE, "stream_%llu", (unsigned long long)number);
+}
+
 void writer_lane_name(const struct trace_writer *writer, size_t index, char name[WRITER_NAME_SIZE])
 {
-	if (writer->part.number)
-		snprintf(name, WRITER_NAME_SIZE, "stream_%u_%zu", writer->part.number, index);
-	else
-		snprintf(name, WRITER_NAME_SIZE, "stream_%zu", index);
+	writer_file_name(writer->part.number, writer->lane_base + index, name);
 }
 
 struct error *writer_put(const struct trace_writer *writer, int fd, struct iovec *parts, int count,

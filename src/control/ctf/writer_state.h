@@ -38,6 +38,15 @@ struct writer_stream {
 	size_t lane; /* of its last packet */
 };
 
+/* Files of an older stretch of time (writer_rotate.h). */
+struct writer_piece {
+	uint32_t part;
+	uint64_t first, end; /* numbers of its files */
+	uint64_t bytes; /* space on disk */
+	uint64_t events, payload; /* their number and bytes; 0: a dead controller's, not counted */
+	uint64_t *sizes; /* of its files, without fillers; NULL: a dead controller's; owned */
+};
+
 struct trace_writer {
 	const char *directory; /* path, for messages */
 	struct trace_dir *dir;
@@ -49,7 +58,18 @@ struct trace_writer {
 	int notes; /* file of reopen.c; -1: not open */
 	size_t noted; /* number of types noted there */
 	char *inherited; /* declarations of the events of earlier parts; NULL: none */
-	VEC(struct writer_lane) lanes;
+	VEC(struct writer_lane) lanes; /* of the current piece */
+	uint64_t lane_base; /* number of the first one's file */
+	VEC(struct writer_piece) pieces; /* older ones, the oldest first */
+	uint64_t piece_events, piece_payload; /* in the current piece */
+	uint64_t piece_end; /* ns of CLOCK_MONOTONIC */
+	struct writer_limits limits;
+	struct writer_removed removed;
+	size_t metadata_size;
+	/* The next look at the free space: at that many `bytes`, or at that time. */
+	uint64_t space_until, space_look;
+	uint64_t space_left; /* at the last look */
+	bool is_full; /* no more events: too little space is left */
 	VEC(struct writer_stream) streams; /* by number */
 	size_t open_count;
 	uint64_t turn; /* counts packets */
@@ -69,6 +89,8 @@ void writer_free(struct trace_writer *writer);
 
 /* writer_lane.c */
 #define WRITER_NAME_SIZE 48
+/* Name of a file, by part and number. */
+void writer_file_name(uint32_t part, uint64_t number, char name[WRITER_NAME_SIZE]);
 /* Name of a lane's file. */
 void writer_lane_name(const struct trace_writer *writer, size_t index, char name[WRITER_NAME_SIZE]);
 /* Writes all parts, or fails. */

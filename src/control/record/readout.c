@@ -200,6 +200,7 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 	assert(walk->to >= reader->buffer && walk->to <= reader->buffer + DT_CHUNK_BIG / 8);
 	packet.begin = walk->first_clock;
 	packet.size = (size_t)(walk->to - reader->buffer) * 8;
+	packet.count = walk->count;
 	if (!walk->count) {
 		walk->to = reader->buffer;
 		return NULL;

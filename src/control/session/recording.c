@@ -97,6 +97,8 @@ struct error *recording_open_trace(struct session *session, const struct tracepo
 		error = open_writer(session, session->options.directory, session->options.output,
 				    session->types, &session->writer);
 		session->types_announced = !error;
+		if (!error)
+			writer_set_limits(session->writer, &session->options.limits);
 		if (!error && session->reader)
 			reader_set_writer(session->reader, session->writer);
 	}
@@ -324,6 +326,8 @@ struct error *recording_step(struct session *session)
 		error = reader_tidy(session->reader);
 		session->recording->next_reap = now_ns() + REAP_NS;
 	}
+	if (!error && session->writer)
+		error = writer_tick(session->writer);
 	return error ? error : keep_time(session);
 }
 
@@ -370,8 +374,9 @@ struct error *recording_finish(struct session *session, struct session_summary *
 	if (!log_tracer_prints(session))
 		clock_refine(&session->clock);
 	info_note_fates(session);
-	if (!error)
-		error = writer_update(session->writer, &session->clock);
+	if (!error || error_kind(error) == ERROR_FULL) /* there is a reserve */
+		error = error_first(error, writer_update(session->writer, &session->clock));
+	writer_get_removed(session->writer, &summary->removed);
 	return error_first(error, writer_close(take_ptr(&session->writer)));
 }
 

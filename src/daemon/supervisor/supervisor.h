@@ -25,6 +25,7 @@
 #define DYNTRACE_SUPERVISOR_H
 
 #include "control/base/vec.h"
+#include "control/ctf/writer.h"
 #include "daemon/base/loop.h"
 #include "events.h"
 #include "log_share.h"
@@ -37,6 +38,8 @@ struct supervisor_options {
 	const char *group; /* whose members may connect; NULL: the default, if it exists */
 	uint64_t buffer_size;
 	int mode; /* enum session_mode */
+	struct writer_limits limits; /* of each trace */
+	const char *metrics; /* file for Prometheus, absolute; NULL: none */
 	bool own_only;
 	bool all_targets;
 	bool stopped; /* recording is off at first */
@@ -46,6 +49,7 @@ struct supervisor_options {
 
 struct supervisor {
 	struct supervisor_options options;
+	pid_t metrics_pid; /* of the process that writes that file; 0: none */
 	char *run_dir; /* PATH.d: the supervisor's own folder */
 	struct identity self;
 	bool has_group;

@@ -84,6 +84,8 @@ static struct error *add_file(struct trace_input *input, const char *name)
 				   .before = { .is_none = true } };
 	struct stat st;
 
+	if (file.fd < 0 && errno == ENOENT) /* removed meanwhile: the trace is bounded */
+		return NULL;
 	if (file.fd < 0 || fstat(file.fd, &st) || !S_ISREG(st.st_mode) ||
 	    input->files.count >= FILES_MAX || !(file.name = strdup(name))) {
 		if (file.fd >= 0)

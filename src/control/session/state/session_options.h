@@ -4,7 +4,7 @@
 #ifndef DYNTRACE_SESSION_OPTIONS_H
 #define DYNTRACE_SESSION_OPTIONS_H
 
-#include "control/ctf/trace_dir.h"
+#include "control/ctf/writer.h"
 #include "control/record/reader.h"
 
 /* The policy for full buffers. */
@@ -33,6 +33,7 @@ struct session_options {
 	bool follow_exec; /* trace also the programs that the target and its children execute */
 	bool several; /* more processes will be joined (follow_exec_join) */
 	enum session_mode mode;
+	struct writer_limits limits; /* of the trace */
 	unsigned block_ms; /* SESSION_BLOCK: how long a thread waits; 0: SESSION_BLOCK_MS */
 	unsigned flush_ms; /* the longest that an event waits to be written; 0: the default */
 	/* NULL: the session makes `output`; else makes the trace's files; borrowed */
@@ -62,7 +63,8 @@ struct session_summary {
 	int lines_failed; /* with this errno */
 	/* libraries that the process used before their tracepoints were placed */
 	uint32_t late_libraries;
-	struct reader_totals totals;
+	struct reader_totals totals; /* with what was removed later */
+	struct writer_removed removed; /* from the trace, to keep it within its limits */
 	uint64_t recorded_ns; /* from the first placing to session_recording(false) */
 	unsigned children; /* other processes that still run, and are traced no more */
 	bool probes_left; /* the target's text couldn't be restored: its probes are off */

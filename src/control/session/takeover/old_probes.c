@@ -204,6 +204,8 @@ static struct error *finish(struct session *session, struct takeover *takeover)
 		error = takeover_read(dead, session->reopened, old_probes->resume, takeover);
 	if (!error && session->reopened)
 		error = writer_complete(session->reopened);
+	if (!error && session->reopened && session->writer)
+		error = writer_note_before(session->writer, session->reopened);
 	if (error)
 		snprintf(takeover->unsaved, sizeof(takeover->unsaved), "%s", error_text(error));
 	else

@@ -71,6 +71,9 @@ static void configure(struct target *target, int keeper)
 	wire_number(&out, WIRE_RECORDING, target_worker_is_recording(target));
 	wire_number(&out, WIRE_BUFFER_SIZE, supervisor->options.buffer_size);
 	wire_number(&out, WIRE_MODE, (uint64_t)supervisor->options.mode);
+	wire_number(&out, WIRE_MAX_SIZE, supervisor->options.limits.max_size);
+	wire_number(&out, WIRE_MAX_FILES, supervisor->options.limits.max_files);
+	wire_number(&out, WIRE_ROTATE, supervisor->options.limits.rotate_ns);
 	/* so many requests will be replayed */
 	wire_number(&out, WIRE_TRACEPOINT_COUNT, target->entries.count);
 	if (keeper >= 0)

@@ -1,0 +1,162 @@
+"""Traces that are bounded (--max-size, --max-files, --rotate), and disks that don't get full: the oldest events go
+first, and what is there can be read at every moment."""
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+from daemon_harness import alive
+from harness import count_events, hits, until
+
+MIB = 1 << 20
+CALLS = 60000
+
+
+def space(folder):
+    """Bytes on disk of a folder's files; files come and go meanwhile."""
+    total = 0
+    for name in os.listdir(folder):
+        try:
+            total += os.stat(os.path.join(folder, name)).st_blocks * 512
+        except FileNotFoundError:
+            pass
+    return total
+
+
+def streams(folder):
+    """{file: size}"""
+    return {name: os.stat(os.path.join(folder, name)).st_size for name in os.listdir(folder) if name.startswith("stream_")}
+
+
+def kept_and_removed(errors):
+    return tuple(map(int, re.search(r"^(\d+) events, 0 lost, (\d+) removed, the oldest first, ", errors, re.M).groups()))
+
+
+def test_a_trace_within_its_size_has_the_last_events(dyntrace, program_path, processes):
+    """At every moment within its size; events in the trace and removed ones are all that were recorded."""
+    output = dyntrace.new_output()
+    tracing = processes.start([dyntrace.path, "trace", "--wide", "-o", output, "--mode", "block", "--max-size", "1M",
+                               "--function", "foo", "--", program_path("spin"), "--calls", CALLS],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    most = 0
+    while tracing.poll() is None:
+        time.sleep(0.005)
+        most = max(most, space(output) if os.path.isdir(output) else 0)
+    errors = tracing.stderr.read()
+    assert tracing.returncode == 0, errors
+    kept, removed = kept_and_removed(errors)
+    assert kept + removed == CALLS == hits(errors, "foo")
+    assert MIB // 2 < space(output) <= MIB and most <= MIB
+    lines = subprocess.run(["babeltrace2", output], check=True, capture_output=True, text=True).stdout
+    numbers = [int(number) for number in re.findall(r"\{ number = (\d+), ", lines)]
+    assert numbers == list(range(removed, CALLS)), (numbers[:2], numbers[-2:], removed)
+    assert dyntrace("report", output).stdout.splitlines()[1].startswith(f"{kept}  ")
+    assert [name for name in os.listdir(output) if name.startswith(".")] == []
+
+
+def test_rotated_files_are_complete_and_the_last_are_kept(dyntrace, spin):
+    """Each stretch of time has a file of its own. What is there can be read while files are recorded."""
+    one = spin(rounds=3000)
+    running = dyntrace.start_trace(one.pid, "--probe", "foo", "--rotate", "100ms", "--max-files", 3)
+    seen, rounds = set(), 0
+    while len(seen) < 6 and rounds < 2900:
+        one.round()
+        rounds += 1
+        new = set(streams(running.output)) - seen
+        seen |= new
+        if new:
+            subprocess.run(["babeltrace2", "-o", "dummy", running.output], capture_output=True)  # a file may be gone
+        time.sleep(0.01)  # a stretch of time has some rounds
+    assert len(seen) >= 6 and len(streams(running.output)) <= 4  # one may be about to go
+    running.process.send_signal(signal.SIGINT)
+    _, errors = running.process.communicate(timeout=60)
+    kept, removed = kept_and_removed(errors)
+    assert kept + removed == rounds * 1000 == hits(errors, "foo")
+    assert count_events(running.output) == (kept, 0) and len(streams(running.output)) <= 3
+    one.finish()
+
+
+@pytest.fixture
+def small_disk(scratch):
+    """A file system of 2 MiB."""
+    path = os.path.join(scratch, "small")
+    os.mkdir(path)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2M", "none", path], check=True)
+    yield path
+    subprocess.run(["umount", "--lazy", path], check=True)
+
+
+def test_recording_stops_before_the_disk_is_full(dyntrace, program_path, small_disk):
+    """The command goes on, and its exit status is dyntrace's; each call is in the trace or lost; space is left."""
+    output = os.path.join(small_disk, "trace")
+    script = '"$0" --calls 300000 > /dev/null && exit 7'
+    result = dyntrace("trace", "-o", output, "--mode", "block", "--probe", "foo", "--follow-exec", "--", "sh", "-c", script,
+                      program_path("spin"), status=7)
+    assert re.search(rf"^dyntrace: only \d+ KiB are left on the file system of '{output}': recording stopped "
+                     r"\(make room, or bound traces with --max-size\)$", result.stderr, re.M), result.stderr
+    events, lost = count_events(output)
+    assert re.search(rf"^{events} events, {lost} lost, ", result.stderr, re.M), result.stderr
+    assert 0 < events < 300000
+    assert os.statvfs(small_disk).f_bavail * 4096 > MIB // 16
+
+
+def test_a_bounded_trace_goes_on_where_an_unbounded_one_would_stop(dyntrace, program_path, small_disk):
+    output = os.path.join(small_disk, "trace")
+    result = dyntrace("trace", "-o", output, "--mode", "block", "--max-size", "1M", "--probe", "foo", "--",
+                      program_path("spin"), "--calls", 400000)
+    kept, removed = kept_and_removed(result.stderr)
+    assert kept + removed == 400000 and count_events(output) == (kept, 0)
+
+
+def test_a_slow_disk_costs_events_that_are_counted(dyntrace, program):
+    """Each write takes 2 ms: what the buffer has no room for meanwhile is lost, and the rest is within the size."""
+    one = program("spin", "--calls", 400000).wait_ready()
+    slow = ("strace", "-qq", "-o", "/dev/null", "-e", "trace=pwritev", "-e", "inject=pwritev:delay_exit=2000")
+    running = dyntrace.start_trace(one.pid, "--probe", "foo", "--buffer-size", "1M", "--max-size", "1M", prefix=slow)
+    one.go().wait_ready()
+    one.finish()
+    _, errors = running.process.communicate(timeout=60)
+    found = re.search(r"^(\d+) events, (\d+) lost(?:, (\d+) removed, the oldest first)?, ", errors, re.M)
+    kept, lost, removed = (int(number or 0) for number in found.groups())
+    assert kept + lost + removed == 400000
+    assert count_events(running.output)[0] == kept and space(running.output) <= MIB
+
+
+def test_the_daemon_s_traces_are_bounded_and_stay_so_when_a_worker_is_killed(new_daemon, program):
+    """The next worker goes on within the same size, and removes the dead one's files first."""
+    daemon = new_daemon("--max-size", "1M", "--buffer-size", "4M").start()
+    one = program("spin", "--calls", 200000, "--rounds", 20).wait_ready()
+    daemon.add(f"{one.pid}:foo", "ctf")
+    one.go().wait_ready()
+    folder = daemon.trace_of(one.pid)
+    until(lambda: "stream_0" not in streams(folder) and streams(folder), "the first files to be removed")
+    worker = daemon.workers(one.pid)[0]
+    os.kill(worker, signal.SIGKILL)
+    until(lambda: not alive(worker), "the end of the worker")
+    for _ in range(15):  # the dead worker's probes record until the next one has its own
+        one.go().wait_ready()
+        daemon("flush", one.pid)
+        until(lambda: space(folder) <= MIB, "a trace within its size")
+        if all(name.startswith("stream_1_") for name in streams(folder)):
+            break
+    assert [name for name in streams(folder) if not name.startswith("stream_1_")] == []
+    assert count_events(folder)[0] > 0
+    daemon("detach", one.pid)
+    assert space(folder) <= MIB
+    events, _ = count_events(folder)
+    assert 0 < events < 400000
+    one.finish()
+
+
+@pytest.mark.parametrize("words, why", [
+    (["--max-size", "100K"], "--max-size: from 1M on"),
+    (["--max-files", 3], "--max-files: needs --rotate TIME or --max-size SIZE"),
+    (["--rotate", "1m", "--max-files", 1], "--max-files: from 2 to 10000"),
+    (["--max-size", "1M", "--max-files", 9], "--max-files: at most 8 with this --max-size"),
+    (["--max-size", "1M", "--mode", "overwrite"], "--max-size: not with --mode overwrite, whose trace --buffer-size bounds"),
+    (["--rotate", "1m", "--tracer", "count"], "--rotate: tracer 'count' writes no trace"),
+])
+def test_what_makes_no_sense_is_refused(dyntrace, words, why):
+    assert dyntrace.fails("trace", *words, "--function", "main", "--", "true", status=2) == f"trace: {why}"
