@@ -2,14 +2,17 @@
  * cmd_status.c - dyntrace status: the daemon and its state, or what a process allows.
  */
 #include "cli/explain/filter_report.h"
+#include "client/metrics.h"
 #include "daemon_call.h"
 
 static struct {
-	bool json;
+	bool json, metrics;
 } args;
 
 static const struct option_spec options[] = {
 	DAEMON_JSON_OPTION(&args.json, "a JSON object"),
+	{ 0, "metrics", NULL, "hits, losses, durations and counts by key, as Prometheus reads them",
+	  .flag = &args.metrics },
 	DAEMON_SOCKET_OPTION,
 	{ 0 },
 };
@@ -95,9 +98,28 @@ static struct error *show_process(const char *target)
 	return error;
 }
 
+/* Foreign text in it is escaped already. */
+static struct error *print_metrics(void)
+{
+	_cleanup_client_ struct client *client = NULL;
+	_cleanup_(strbuf_free) struct strbuf text = { 0 };
+	struct error *error = daemon_call_connect(&client);
+
+	if (!error)
+		error = metrics_collect(client, &text);
+	if (!error)
+		text_flush(&text);
+	return error;
+}
+
 static struct error *run(const struct words *words, int *ret_status)
 {
 	(void)ret_status;
+	if (args.metrics && (words->count || args.json))
+		return error_new(ERROR_USAGE, "--metrics: not with %s",
+				 args.json ? "--json" : "a TARGET");
+	if (args.metrics)
+		return print_metrics();
 	if (words->count == 1 && !args.json)
 		return show_process(words->items[0]);
 	return daemon_call_target(words, DAEMON_NO_TARGET, WIRE_STATUS, false, print_status, NULL);
@@ -110,7 +132,8 @@ const struct command command_status = {
 	.details = "With TARGET, a pid or name, shows instead whether the process's filter of system calls\n"
 		   "(seccomp) lets dyntrace trace it, and what is lost; that needs root, and no daemon.",
 	.example = "dyntrace status\n"
-		   "dyntrace status redis-server",
+		   "dyntrace status redis-server\n"
+		   "dyntrace status --metrics",
 	.options = options,
 	.run = run,
 };

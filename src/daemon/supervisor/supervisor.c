@@ -11,6 +11,7 @@
 
 #include "control/base/cleanup.h"
 #include "daemon/base/log.h"
+#include "daemon/base/metrics_writer.h"
 #include "daemon/base/notify.h"
 #include "daemon/base/start.h"
 #include "exec_events.h"
@@ -143,6 +144,19 @@ static void close_all(struct supervisor *supervisor)
 	free(supervisor->run_dir);
 }
 
+/* The daemon is of use without the file, too. */
+static void start_metrics(struct supervisor *supervisor)
+{
+	const struct supervisor_options *options = &supervisor->options;
+	_cleanup_error_ struct error *error =
+		options->metrics ? metrics_writer_start(options->socket, options->metrics,
+							&supervisor->metrics_pid) :
+				   NULL;
+
+	if (error)
+		log_line("%s", error_text(error));
+}
+
 struct error *supervisor_run(const struct supervisor_options *options)
 {
 	struct supervisor supervisor = { .options = *options,
@@ -168,8 +182,10 @@ struct error *supervisor_run(const struct supervisor_options *options)
 	target_recovery_run(&supervisor);
 	start_done();
 	notify_manager("READY=1");
+	start_metrics(&supervisor);
 	error = loop_run(&supervisor.loop);
 	close_all(&supervisor);
+	metrics_writer_end(supervisor.metrics_pid, options->metrics);
 	log_line("ended");
 	return error;
 }

@@ -140,6 +140,8 @@ static void log_request(const struct request *request)
 	const char *summary = request->summary.text ? request->summary.text : "";
 	const struct identity *who = &request->who;
 
+	if (who->pid == request->supervisor->metrics_pid && !request->failed)
+		return; /* our own, every few seconds */
 	if (!log_share_take(request->supervisor, who->uid))
 		return;
 	if (request->failed)
