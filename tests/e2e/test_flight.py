@@ -39,7 +39,7 @@ def test_a_hit_asks_for_the_snapshot_that_has_it_and_all_before(dyntrace, spin, 
 
 
 def test_thousands_of_triggers_make_one_snapshot_and_a_count(dyntrace, spin):
-    """(O10) Each hit asks: the first few are in the snapshot's line, the rest in the last one."""
+    """(O11) Each hit asks: the first few are in the snapshot's line, the rest in the last one."""
     one = spin()
     running = dyntrace.start_trace(one.pid, "--function", "foo", "--snapshot-when", "number >= 0", "--snapshot-every", "1000s")
     for _ in range(10):

@@ -111,7 +111,7 @@ static uint64_t count_triggers(const struct session *session)
 	return count;
 }
 
-/* Looks at the counters, if it is time to. True: a snapshot is due (O10). */
+/* Looks at the counters, if it is time to. True: a snapshot is due (O11). */
 static bool look(struct trace_run *run)
 {
 	uint64_t now = now_ns();

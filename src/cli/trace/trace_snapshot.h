@@ -7,7 +7,7 @@
  * often it asks, and no system call. run->session's owner looks at these counters every few
  * milliseconds.
  *
- * (O10) Between two snapshots that hits ask for, at least --snapshot-every passes. Triggers in
+ * (O11) Between two snapshots that hits ask for, at least --snapshot-every passes. Triggers in
  *       between are counted, and told with the next snapshot or at the end.
  */
 #ifndef DYNTRACE_TRACE_SNAPSHOT_H
