@@ -825,37 +825,166 @@ static void go_on(struct rig_trace *trace, const struct writer_part *part, uint6
 	event_types_free(&types);
 }
 
-/* The takeover of a dead controller's buffers adds files when its part is removed already: these
- * are within the limits, too. */
-static void test_bounded_takeover_adds(void **unused)
+/* A part whose controller was killed before it wrote anything, and its buffers' packets. */
+struct dead_part {
+	struct rig_trace trace;
+	struct writer_part part;
+	struct event_types types;
+	struct trace_writer *before, *after;
+};
+
+static void make_dead(struct dead_part *dead, uint64_t turns)
+{
+	const struct writer_limits limits = { .max_size = BOUND };
+	char directory[4096];
+	uint64_t last = 0, done = 0;
+
+	*dead = (struct dead_part){ 0 };
+	make_simple(&dead->trace);
+	writer_set_limits(dead->trace.writer, &limits);
+	put_turns(dead->trace.writer, 0, turns, &done);
+	writer_identify(dead->trace.writer, &dead->part, directory, sizeof(directory));
+	RIG_OK(writer_suspend(dead->trace.writer));
+	RIG_OK(writer_reopen(directory, &dead->part, &dead->types, count_seen, &last,
+			     &dead->before));
+}
+
+static void begin_after(struct dead_part *dead)
 {
 	const struct writer_limits limits = { .max_size = BOUND };
 	struct trace_info info = { .process = "next" };
-	struct trace_writer *before = NULL, *after = NULL;
-	struct event_types types = { 0 };
-	struct rig_trace trace;
-	struct writer_part part;
-	char directory[4096];
-	struct held held;
-	uint64_t last = 0, done = 0;
 
-	make_simple(&trace);
-	writer_identify(trace.writer, &part, directory, sizeof(directory));
-	RIG_OK(writer_suspend(trace.writer));
-	RIG_OK(writer_reopen(directory, &part, &types, count_seen, &last, &before));
-	RIG_OK(writer_create_after(before, &info, &types, &simple_clock, &after));
-	writer_set_limits(after, &limits);
-	put_turns(after, 10, 20, &done);
-	put_turns(before, 0, 6, &done);
-	RIG_OK(writer_complete(before));
-	RIG_OK(writer_note_before(after, before));
-	hold_files(&trace, &held);
-	assert_true(held.blocks <= BOUND);
-	assert_false(held.has_part0);
-	RIG_OK(writer_suspend(before));
-	RIG_OK(writer_close(after));
-	event_types_free(&types);
-	rig_remove(&trace);
+	RIG_OK(writer_create_after(dead->before, &info, &dead->types, &simple_clock,
+				   &dead->after));
+	writer_set_limits(dead->after, &limits);
+}
+
+/* Saves the buffers' packets, turn by turn within the size. */
+static void save_turns(struct dead_part *dead, uint64_t from, uint64_t to)
+{
+	const struct writer_limits limits = { .max_size = BOUND };
+	struct held held;
+	uint64_t done;
+
+	RIG_OK(writer_limit_before(dead->before, dead->after, &limits));
+	for (uint64_t turn = from; turn < to; turn++) {
+		put_turns(dead->before, turn, turn + 1, &done);
+		hold_files(&dead->trace, &held);
+		assert_true(held.blocks <= BOUND);
+	}
+	RIG_OK(writer_complete(dead->before));
+	if (dead->after)
+		RIG_OK(writer_note_before(dead->after, dead->before));
+}
+
+static void bury(struct dead_part *dead)
+{
+	RIG_OK(writer_suspend(dead->before));
+	if (dead->after)
+		RIG_OK(writer_close(dead->after));
+	event_types_free(&dead->types);
+	rig_remove(&dead->trace);
+}
+
+/* (W5) Buffers that are larger than the limit: their last events stay, whether there is a next part
+ * already or not. It goes on within the limit, and counts what was removed. */
+static void test_bounded_takeover(void **unused)
+{
+	struct writer_removed removed;
+	struct dead_part dead;
+	struct held held;
+	uint64_t done;
+
+	for (uint64_t turns = 0; turns < 10; turns += 3) {
+		make_dead(&dead, turns);
+		save_turns(&dead, 10, 30);
+		hold_files(&dead.trace, &held);
+		check_held(&held, 30, 0);
+		assert_true(held.packets[0] >= 3 && held.packets[1] >= 3);
+		begin_after(&dead);
+		put_turns(dead.after, 30, 31, &done);
+		hold_files(&dead.trace, &held);
+		check_held(&held, 31, 0);
+		assert_true(held.packets[0] >= 3 && held.has_part0);
+		put_turns(dead.after, 31, 50, &done);
+		hold_files(&dead.trace, &held);
+		check_held(&held, 50, 0);
+		assert_false(held.has_part0);
+		bury(&dead);
+
+		make_dead(&dead, turns);
+		begin_after(&dead);
+		put_turns(dead.after, 30, 31, &done);
+		save_turns(&dead, 10, 30);
+		hold_files(&dead.trace, &held);
+		check_held(&held, 31, 0);
+		assert_true(held.packets[0] >= 3 && held.packets[1] >= 3);
+		writer_get_removed(dead.after, &removed);
+		if (!turns)
+			assert_int_equal(removed.events,
+					 (42 - held.packets[0] - held.packets[1]) * BOUND_EVENTS);
+		put_turns(dead.after, 31, 50, &done);
+		hold_files(&dead.trace, &held);
+		check_held(&held, 50, 0);
+		assert_false(held.has_part0);
+		bury(&dead);
+	}
+}
+
+/* The next part has filled the room, and removed what the dead controller wrote: nothing that is
+ * older comes, and nothing newer goes. */
+static void test_bounded_takeover_late(void **unused)
+{
+	struct dead_part dead;
+	struct held held, then;
+	uint64_t done;
+
+	for (uint64_t turns = 0; turns < 10; turns += 3) {
+		make_dead(&dead, turns);
+		begin_after(&dead);
+		put_turns(dead.after, 30, 50, &done);
+		hold_files(&dead.trace, &held);
+		assert_false(held.has_part0);
+		save_turns(&dead, 10, 30);
+		hold_files(&dead.trace, &then);
+		assert_true(then.packets[0] >= held.packets[0]);
+		check_held(&then, 50, 0);
+		bury(&dead);
+	}
+}
+
+/* kill -9 of the next controller, too, while it saves the first one's buffers: the third one knows
+ * all files, and removes them. */
+static void test_bounded_killed_twice(void **unused)
+{
+	const struct writer_limits limits = { .max_size = BOUND };
+	struct dead_part dead;
+	struct held held;
+	uint64_t done, last = 0;
+
+	for (uint64_t saved = 0; saved < 12; saved++) {
+		struct event_types types = { 0 };
+		char directory[4096];
+
+		make_dead(&dead, saved % 5);
+		begin_after(&dead);
+		put_turns(dead.after, 30, 31, &done);
+		writer_identify(dead.after, &dead.part, directory, sizeof(directory));
+		RIG_OK(writer_limit_before(dead.before, dead.after, &limits));
+		put_turns(dead.before, 10, 10 + saved, &done);
+		RIG_OK(writer_suspend(dead.before));
+		RIG_OK(writer_suspend(dead.after));
+		event_types_free(&dead.types);
+		RIG_OK(writer_reopen(directory, &dead.part, &types, count_seen, &last,
+				     &dead.before));
+		dead.types = types;
+		begin_after(&dead);
+		put_turns(dead.after, 31, 50, &done);
+		hold_files(&dead.trace, &held);
+		check_held(&held, 50, 0);
+		assert_false(held.has_part0);
+		bury(&dead);
+	}
 }
 
 /* (W5) kill -9 before any system call of a trace that rotates. */
@@ -943,7 +1072,9 @@ int main(void)
 		cmocka_unit_test(test_bounded_by_pieces),
 		cmocka_unit_test(test_rotated_by_time),
 		cmocka_unit_test(test_bounded_killed_at_any_call),
-		cmocka_unit_test(test_bounded_takeover_adds),
+		cmocka_unit_test(test_bounded_takeover),
+		cmocka_unit_test(test_bounded_takeover_late),
+		cmocka_unit_test(test_bounded_killed_twice),
 		cmocka_unit_test(test_stops_before_full),
 	};
 

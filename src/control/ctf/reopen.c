@@ -260,22 +260,42 @@ static uint64_t find_pieces(const struct trace_writer *writer, uint64_t *ret_end
 	return first < end ? first : end;
 }
 
+/* Reads files of older pieces, which get no packet any more (W5): their fillers are cut off. */
+static struct error *read_pieces(struct trace_writer *writer, writer_seen_fn seen, void *context)
+{
+	uint64_t end, first = find_pieces(writer, &end);
+
+	writer->lane_base = end;
+	for (uint64_t i = first; i < end && i - first < LANES_MAX; i++) {
+		struct writer_lane lane = { .fd = -1 };
+		char name[WRITER_NAME_SIZE];
+
+		writer_file_name(writer->part.number, i, name);
+		_cleanup_close_ int fd = writer->dir->open(writer->dir, name, false);
+		if (fd == -ENOENT)
+			continue;
+		if (fd < 0)
+			return error_errno(-fd, "cannot open '%s'", name);
+		struct error *error = read_lane(writer, fd, seen, context, &lane);
+		if (!error && lane.filler && ftruncate(fd, (off_t)lane.size))
+			error = error_errno(errno, "cannot cut '%s'", name);
+		if (error)
+			return error;
+	}
+	return NULL;
+}
+
 static struct error *read_lanes(struct trace_writer *writer, writer_seen_fn seen, void *context)
 {
-	uint64_t end;
-
-	writer->lane_base = find_pieces(writer, &end);
 	for (size_t i = 0; i < LANES_MAX; i++) {
 		struct writer_lane lane = { .fd = -1 };
 		char name[WRITER_NAME_SIZE];
 
 		writer_lane_name(writer, i, name);
 		_cleanup_close_ int fd = writer->dir->open(writer->dir, name, false);
-		bool is_gone = fd == -ENOENT && writer->lane_base + i < end;
-		if (fd < 0 && !is_gone)
+		if (fd < 0)
 			return fd == -ENOENT ? NULL : error_errno(-fd, "cannot open '%s'", name);
-		struct error *error =
-			is_gone ? NULL : read_lane(writer, fd, seen, context, &lane);
+		struct error *error = read_lane(writer, fd, seen, context, &lane);
 		if (error)
 			return error;
 		if (!vec_push(&writer->lanes, lane))
@@ -365,8 +385,11 @@ static struct error *reopen(struct trace_writer *writer, struct event_types *typ
 		error = read_types(writer, types);
 	if (!error)
 		error = complete_metadata(writer, text);
+	writer->metadata_size = text ? strlen(text) : 0;
 	if (!error)
 		error = writer_pieces_read(writer);
+	if (!error)
+		error = read_pieces(writer, seen, seen_context);
 	if (!error)
 		error = read_lanes(writer, seen, seen_context);
 	if (error) {

@@ -471,6 +471,11 @@ struct error *writer_packet(struct trace_writer *writer, uint64_t number,
 	struct error *error = writer_rotate(writer, need);
 	if (error)
 		return error;
+	if (!writer_has_room(writer, need)) { /* it would be the oldest */
+		writer->removed.events += packet->count;
+		writer->removed.bytes += packet->size;
+		return NULL;
+	}
 	error = writer_choose_lane(writer, stream, packet->begin, need, &index);
 	if (error)
 		return error;
@@ -547,6 +552,7 @@ struct error *writer_complete(struct trace_writer *writer)
 
 	for (size_t i = 0; i < writer->lanes.count && !error; i++)
 		error = writer_trim(writer, i);
+	writer_pieces_trim(writer);
 	return error ? error : writer_close_all(writer);
 }
 
@@ -554,7 +560,6 @@ struct error *writer_close(struct trace_writer *writer)
 {
 	struct error *error = writer_complete(writer);
 
-	writer_pieces_trim(writer);
 	reopen_forget_types(writer);
 	writer_pieces_forget(writer);
 	writer_free(writer);

@@ -115,8 +115,14 @@ struct error *writer_reopen_in(struct trace_dir *dir, const struct writer_part *
 struct error *writer_create_after(const struct trace_writer *before, const struct trace_info *info,
 				  struct event_types *types, const struct clock_estimate *clock,
 				  struct trace_writer **ret_writer);
-/* `before` has got more packets since and is complete: the limits of `writer` hold for all. */
-struct error *writer_note_before(struct trace_writer *writer, const struct trace_writer *before);
+/*
+ * Bounds a reopened part, which gets the packets of the dead controller's buffers, together with
+ * `after`, the part behind it (NULL: none yet). The latter writes nothing until writer_note_before,
+ * which makes it go on with what the limits have left of `before`.
+ */
+struct error *writer_limit_before(struct trace_writer *before, const struct trace_writer *after,
+				  const struct writer_limits *limits);
+struct error *writer_note_before(struct trace_writer *writer, struct trace_writer *before);
 /* Cuts the files to the length of their packets. No packet follows, but the writer stays open. */
 struct error *writer_complete(struct trace_writer *writer);
 /* Closes the writer and leaves the trace as it is: another controller will go on with it. */

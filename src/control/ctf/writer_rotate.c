@@ -20,6 +20,7 @@
 #define PIECES_MOST 8u
 #define PIECES_LEAST 2u
 #define FILES_GOAL 512u
+#define FILES_SOUGHT 65536u
 
 /* Free space that stays on a file system: this much, or a share of a small one. */
 #define SPACE_RESERVE (16u << 20)
@@ -60,15 +61,6 @@ static uint64_t current_bytes(const struct trace_writer *writer)
 	return bytes;
 }
 
-static uint64_t older_bytes(const struct trace_writer *writer)
-{
-	uint64_t bytes = 0;
-
-	for (size_t i = 0; i < writer->pieces.count; i++)
-		bytes += writer->pieces.items[i].bytes;
-	return bytes;
-}
-
 /* The limit, without the metadata, its successor and the notes of it. */
 static uint64_t size_limit(const struct trace_writer *writer)
 {
@@ -97,16 +89,35 @@ static bool is_bounded(const struct trace_writer *writer)
 	return writer->limits.max_size || writer->limits.max_files;
 }
 
+/* The current piece, or a dead controller's last one. */
+static struct writer_piece last_piece(const struct trace_writer *writer)
+{
+	return (struct writer_piece){ .part = writer->part.number,
+				      .first = writer->lane_base,
+				      .end = writer->lane_base + writer->lanes.count,
+				      .bytes = current_bytes(writer) };
+}
+
+static void print_piece(struct strbuf *text, const struct writer_piece *piece)
+{
+	strbuf_printf(text, "%" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", piece->part,
+		      piece->first, piece->end, piece->bytes);
+}
+
 static struct error *write_notes(const struct trace_writer *writer)
 {
 	static const char temporary[] = ".pieces.new";
+	const struct trace_writer *after = writer->after;
+	const struct writer_piece last = last_piece(writer);
 	_cleanup_(strbuf_free) struct strbuf text = { 0 };
 
-	for (size_t i = 0; i < writer->pieces.count; i++) {
-		const struct writer_piece *piece = &writer->pieces.items[i];
-
-		strbuf_printf(&text, "%" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
-			      piece->part, piece->first, piece->end, piece->bytes);
+	for (size_t i = 0; i < writer->pieces.count; i++)
+		print_piece(&text, &writer->pieces.items[i]);
+	if (after) /* also without files: it tells the number of the next one */
+		print_piece(&text, &last);
+	for (size_t i = 0; after && i < after->pieces.count; i++) {
+		if (after->pieces.items[i].part == after->part.number)
+			print_piece(&text, &after->pieces.items[i]);
 	}
 	if (text.failed)
 		return error_new(ERROR_FAILED, "out of memory");
@@ -136,7 +147,49 @@ static bool read_line(const char *line, struct writer_piece *ret_piece)
 	return true;
 }
 
-struct error *writer_pieces_read(struct trace_writer *writer)
+static bool insert_piece(struct trace_writer *writer, size_t at, struct writer_piece piece)
+{
+	if (!vec_reserve(&writer->pieces, 1))
+		return false;
+	struct writer_piece *place = &writer->pieces.items[at];
+	memmove(place + 1, place, (writer->pieces.count++ - at) * sizeof(piece));
+	*place = piece;
+	return true;
+}
+
+/* Adds the files of an earlier part that are behind its last note: its controller was killed, and
+ * the next one before it could note them. */
+static struct error *find_unnoted(struct trace_writer *writer, uint32_t part)
+{
+	struct writer_piece piece = { .part = part };
+	size_t at = 0;
+
+	for (size_t i = 0; i < writer->pieces.count; i++) {
+		const struct writer_piece *noted = &writer->pieces.items[i];
+
+		if (noted->part <= part)
+			at = i + 1;
+		if (noted->part == part && noted->end > piece.first)
+			piece.first = noted->end;
+	}
+	for (piece.end = piece.first; piece.end - piece.first < FILES_SOUGHT; piece.end++) {
+		char name[WRITER_NAME_SIZE];
+		struct stat st;
+
+		writer_file_name(part, piece.end, name);
+		_cleanup_close_ int fd = writer->dir->open(writer->dir, name, false);
+		if (fd == -ENOENT)
+			break;
+		if (fd < 0 || fstat(fd, &st))
+			return error_errno(fd < 0 ? -fd : errno, "cannot open '%s'", name);
+		piece.bytes += whole_pages((uint64_t)st.st_blocks * 512);
+	}
+	return piece.end == piece.first || insert_piece(writer, at, piece) ?
+		       NULL :
+		       error_new(ERROR_FAILED, "out of memory");
+}
+
+static struct error *read_notes(struct trace_writer *writer)
 {
 	_cleanup_close_ int fd = writer->dir->open(writer->dir, PIECES_FILE, false);
 	struct writer_piece piece;
@@ -160,37 +213,30 @@ struct error *writer_pieces_read(struct trace_writer *writer)
 	return NULL;
 }
 
+struct error *writer_pieces_read(struct trace_writer *writer)
+{
+	struct error *error = read_notes(writer);
+
+	for (uint32_t part = 0; part < writer->part.number && !error; part++)
+		error = find_unnoted(writer, part);
+	return error;
+}
+
 void writer_pieces_forget(const struct trace_writer *writer)
 {
 	writer->dir->remove(writer->dir, PIECES_FILE);
 }
 
-/* The dead controller's last piece: the files that it hasn't noted. */
-static struct writer_piece last_piece(const struct trace_writer *before)
-{
-	struct writer_piece last = { .part = before->part.number,
-				     .first = before->lane_base,
-				     .end = before->lane_base + before->lanes.count };
-
-	for (size_t i = 0; i < before->pieces.count; i++) {
-		const struct writer_piece *piece = &before->pieces.items[i];
-
-		if (piece->part == last.part && piece->end > last.first && piece->end <= last.end)
-			last.first = piece->end;
-	}
-	for (uint64_t i = last.first; i < last.end; i++)
-		last.bytes += lane_bytes(&before->lanes.items[i - before->lane_base]);
-	return last;
-}
-
 bool writer_pieces_inherit(struct trace_writer *writer, const struct trace_writer *before)
 {
-
 	for (size_t i = 0; i < before->pieces.count; i++) {
-		if (!vec_push(&writer->pieces, before->pieces.items[i]))
+		struct writer_piece piece = before->pieces.items[i];
+
+		piece.sizes = NULL; /* writer_complete cuts the files */
+		if (!insert_piece(writer, i, piece))
 			return false;
 	}
-	return vec_push(&writer->pieces, last_piece(before));
+	return insert_piece(writer, before->pieces.count, last_piece(before));
 }
 
 /* ---- pieces --------------------------------------------------------------------------------- */
@@ -300,12 +346,34 @@ static struct error *remove_oldest(struct trace_writer *writer)
 	return NULL;
 }
 
+/* Counts pieces that have files: all older ones, or those of its own part. */
+static void count_pieces(const struct trace_writer *writer, bool only_own, uint64_t *count,
+			 uint64_t *bytes)
+{
+	for (size_t i = 0; i < writer->pieces.count; i++) {
+		const struct writer_piece *piece = &writer->pieces.items[i];
+
+		if (piece->first == piece->end ||
+		    (only_own && piece->part != writer->part.number))
+			continue;
+		*count += 1;
+		*bytes += piece->bytes;
+	}
+}
+
 static bool is_over(const struct trace_writer *writer, uint64_t need)
 {
-	if (writer->limits.max_files && writer->pieces.count >= writer->limits.max_files)
+	uint64_t count = 0, bytes = current_bytes(writer) + need;
+
+	count_pieces(writer, false, &count, &bytes);
+	if (writer->after) {
+		count_pieces(writer->after, true, &count, &bytes);
+		count += writer->after->lanes.count > 0;
+		bytes += current_bytes(writer->after);
+	}
+	if (writer->limits.max_files && count >= writer->limits.max_files)
 		return true;
-	return writer->limits.max_size &&
-	       older_bytes(writer) + current_bytes(writer) + need > size_limit(writer);
+	return writer->limits.max_size && bytes > size_limit(writer);
 }
 
 static bool is_time_over(struct trace_writer *writer)
@@ -329,30 +397,83 @@ struct error *writer_rotate(struct trace_writer *writer, uint64_t need)
 	is_due |= writer->limits.max_size && current_bytes(writer) + need > piece_limit(writer);
 	if (is_due && writer->lanes.count)
 		error = end_piece(writer);
-	while (!error && writer->pieces.count && is_over(writer, need)) {
+	while (!error && is_over(writer, need)) {
+		if (!writer->pieces.count && writer->after && writer->lanes.count)
+			error = end_piece(writer); /* the next part's files are newer */
+		if (error || !writer->pieces.count)
+			break;
 		error = remove_oldest(writer);
 		has_removed = true;
 	}
 	return error || !has_removed ? error : write_notes(writer);
 }
 
-struct error *writer_note_before(struct trace_writer *writer, const struct trace_writer *before)
+bool writer_has_room(const struct trace_writer *writer, uint64_t need)
 {
-	const struct writer_piece last = last_piece(before);
-	size_t at = 0;
+	return !writer->after || !is_over(writer, whole_pages(need) + WRITER_PAGE);
+}
 
-	while (at < writer->pieces.count && (writer->pieces.items[at].part != last.part ||
-					     writer->pieces.items[at].first != last.first))
-		at++;
-	if (at == writer->pieces.count) { /* it was removed, and files have come since */
-		if (!vec_reserve(&writer->pieces, 1))
-			return error_new(ERROR_FAILED, "out of memory");
-		memmove(writer->pieces.items + 1, writer->pieces.items,
-			writer->pieces.count++ * sizeof(last));
-		at = 0;
+static bool has_piece(const struct trace_writer *writer, const struct writer_piece *wanted)
+{
+	for (size_t i = 0; i < writer->pieces.count; i++) {
+		const struct writer_piece *piece = &writer->pieces.items[i];
+
+		if (piece->part == wanted->part && piece->first == wanted->first)
+			return true;
 	}
-	writer->pieces.items[at] = last;
-	return writer_rotate(writer, 0);
+	return false;
+}
+
+/* Forgets the files that `after` has removed since it began. */
+static void forget_removed(struct trace_writer *writer, const struct trace_writer *after)
+{
+	const struct writer_piece last = last_piece(writer);
+	size_t kept = 0;
+
+	for (size_t i = 0; i < writer->pieces.count; i++) {
+		if (has_piece(after, &writer->pieces.items[i]))
+			writer->pieces.items[kept++] = writer->pieces.items[i];
+		else
+			free(writer->pieces.items[i].sizes);
+	}
+	writer->pieces.count = kept;
+	if (has_piece(after, &last))
+		return;
+	assert(!writer->streams.count && !writer->open_count);
+	writer->lane_base += writer->lanes.count;
+	writer->lanes.count = 0;
+}
+
+struct error *writer_limit_before(struct trace_writer *before, const struct trace_writer *after,
+				  const struct writer_limits *limits)
+{
+	before->limits = *limits;
+	before->limits.rotate_ns = 0; /* its time is over */
+	before->after = after;
+	if (after)
+		forget_removed(before, after);
+	return writer_rotate(before, 0);
+}
+
+struct error *writer_note_before(struct trace_writer *writer, struct trace_writer *before)
+{
+	size_t kept = 0;
+
+	before->after = NULL;
+	for (size_t i = 0; i < writer->pieces.count; i++) {
+		if (writer->pieces.items[i].part == writer->part.number)
+			writer->pieces.items[kept++] = writer->pieces.items[i];
+		else
+			free(writer->pieces.items[i].sizes);
+	}
+	writer->pieces.count = kept;
+	if (!writer_pieces_inherit(writer, before))
+		return error_new(ERROR_FAILED, "out of memory");
+	writer->removed.pieces += before->removed.pieces;
+	writer->removed.events += before->removed.events;
+	writer->removed.bytes += before->removed.bytes;
+	struct error *error = is_bounded(writer) ? write_notes(writer) : NULL;
+	return error ? error : writer_rotate(writer, 0);
 }
 
 struct error *writer_tick(struct trace_writer *writer)

@@ -22,6 +22,8 @@
 /* Ends the current piece if its time or its room is over, and removes the oldest pieces until
  * `need` bytes more are within the limits. */
 struct error *writer_rotate(struct trace_writer *writer, uint64_t need);
+/* False: the files of the next part (trace_writer.after) leave no room for an older packet. */
+bool writer_has_room(const struct trace_writer *writer, uint64_t need);
 
 /* Reads .pieces. A trace without that file has no older pieces. */
 struct error *writer_pieces_read(struct trace_writer *writer);

@@ -65,6 +65,7 @@ struct trace_writer {
 	uint64_t piece_end; /* ns of CLOCK_MONOTONIC */
 	struct writer_limits limits;
 	struct writer_removed removed;
+	const struct trace_writer *after; /* the next part, whose files count, too; NULL: none */
 	size_t metadata_size;
 	/* The next look at the free space: at that many `bytes`, or at that time. */
 	uint64_t space_until, space_look;

@@ -173,8 +173,8 @@ struct error *takeover_inherit(struct session *session, struct trace_dir *dir, b
 	if (comes_back)
 		error = find_plain(session, dir, &session->old_probes);
 	if (!error && !session->old_probes)
-		error = takeover_clean_to(session->proc, dir, dir != NULL, session->old_counts,
-					  &takeover);
+		error = takeover_clean_to(session->proc, dir, dir != NULL, &session->options.limits,
+					  session->old_counts, &takeover);
 	if (error)
 		return error;
 	if (!session->old_probes && takeover.has_trace && dir) {
@@ -190,6 +190,29 @@ struct error *takeover_inherit(struct session *session, struct trace_dir *dir, b
 
 /* ---- end ------------------------------------------------------------------------------------- */
 
+/* Reads the old pool into the trace, within its limits. */
+static struct error *read_old_events(struct session *session, struct takeover *takeover)
+{
+	struct old_probes *old_probes = session->old_probes;
+	struct error *error = writer_limit_before(session->reopened, session->writer,
+						  &session->options.limits);
+
+	if (!error)
+		error = takeover_read(old_probes->dead, session->reopened, old_probes->resume,
+				      takeover);
+	if (!error)
+		error = writer_complete(session->reopened);
+	if (session->writer) { /* also after a failure: files may have gone and come */
+		struct error *unnoted = writer_note_before(session->writer, session->reopened);
+
+		if (error)
+			error_free(unnoted);
+		else
+			error = unnoted;
+	}
+	return error;
+}
+
 /* Removes the remaining old probes, and reads their events. */
 static struct error *finish(struct session *session, struct takeover *takeover)
 {
@@ -201,11 +224,7 @@ static struct error *finish(struct session *session, struct takeover *takeover)
 	struct error *error = takeover_undo(dead, takeover);
 	old_counts_move(dead->old_counts, session->old_counts);
 	if (!error && session->reopened)
-		error = takeover_read(dead, session->reopened, old_probes->resume, takeover);
-	if (!error && session->reopened)
-		error = writer_complete(session->reopened);
-	if (!error && session->reopened && session->writer)
-		error = writer_note_before(session->writer, session->reopened);
+		error = read_old_events(session, takeover);
 	if (error)
 		snprintf(takeover->unsaved, sizeof(takeover->unsaved), "%s", error_text(error));
 	else

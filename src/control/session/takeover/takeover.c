@@ -121,7 +121,9 @@ static struct error *save_events(struct session *dead, struct trace_dir *dir, bo
 	struct error *error = takeover_reopen(dead, dir, dead->types, resume, &writer);
 	if (error)
 		return error;
-	error = takeover_read(dead, writer, resume, takeover);
+	error = writer_limit_before(writer, NULL, &dead->options.limits);
+	if (!error)
+		error = takeover_read(dead, writer, resume, takeover);
 	struct error *closing = goes_on ? complete(writer) : writer_close(writer);
 	if (error)
 		error_free(closing);
@@ -199,9 +201,10 @@ static struct error *clean(struct session *dead, struct trace_dir *dir, bool goe
 
 static struct error *clean_agent(struct proc *proc, const struct maps *maps,
 				 const struct mapping *code, struct trace_dir *dir, bool goes_on,
-				 struct old_counts *old_counts, struct takeover *takeover)
+				 const struct writer_limits *limits, struct old_counts *old_counts,
+				 struct takeover *takeover)
 {
-	struct session_options options = { 0 };
+	struct session_options options = { .limits = *limits };
 	struct session *dead = NULL;
 	struct error *error = takeover_create_dead(proc, &options, &dead);
 
@@ -217,7 +220,8 @@ static struct error *clean_agent(struct proc *proc, const struct maps *maps,
 }
 
 struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool goes_on,
-				struct old_counts *old_counts, struct takeover *ret_takeover)
+				const struct writer_limits *limits, struct old_counts *old_counts,
+				struct takeover *ret_takeover)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct takeover takeover = { 0 };
@@ -234,7 +238,7 @@ struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool g
 	for (; !error && code; code = takeover_next(&maps, code)) {
 		takeover.found = true;
 		error = clean_agent(proc, &maps, code, dir, goes_on || takeover_next(&maps, code),
-				    old_counts, &takeover);
+				    limits, old_counts, &takeover);
 	}
 	if (!error)
 		*ret_takeover = takeover;
@@ -243,8 +247,10 @@ struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool g
 
 struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover)
 {
+	const struct writer_limits unknown = { 0 };
 	struct old_counts unused = { 0 };
-	struct error *error = takeover_clean_to(proc, NULL, false, &unused, ret_takeover);
+	struct error *error =
+		takeover_clean_to(proc, NULL, false, &unknown, &unused, ret_takeover);
 
 	old_counts_free(&unused);
 	return error;

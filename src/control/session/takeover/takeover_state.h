@@ -26,9 +26,10 @@ struct error *takeover_find(struct session *dead, const struct maps *maps,
 bool takeover_is_half(const struct session *dead);
 
 /* takeover.c: removes all agents from the process. `goes_on`: the trace will be reopened.
- * `old_counts` gets their counts. */
+ * `limits` bound it. `old_counts` gets their counts. */
 struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool goes_on,
-				struct old_counts *old_counts, struct takeover *ret_takeover);
+				const struct writer_limits *limits, struct old_counts *old_counts,
+				struct takeover *ret_takeover);
 /* Removes the probes and unmaps everything; dead->agent keeps a copy of the pool. */
 struct error *takeover_undo(struct session *dead, struct takeover *takeover);
 struct writer_part takeover_part(const struct session *dead);
