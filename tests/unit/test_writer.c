@@ -953,6 +953,33 @@ static void test_bounded_takeover_late(void **unused)
 	}
 }
 
+/* The next part has removed the dead one's file, and has some room: no packet goes to a file that is
+ * gone. */
+static void test_bounded_takeover_of_removed(void **unused)
+{
+	const struct writer_limits wide = { .max_size = BOUND + (16 << 10) };
+	struct packet packet = bare_packet(1000, 1, 3, 0);
+	struct dead_part dead;
+	struct held held;
+	uint64_t done;
+
+	make_dead(&dead, 0);
+	RIG_OK(writer_packet(dead.before, 1, &packet)); /* as if it was found there */
+	RIG_OK(writer_close_one(dead.before));
+	writer_end_stream(dead.before, 1);
+	begin_after(&dead);
+	put_turns(dead.after, 30, 50, &done);
+	hold_files(&dead.trace, &held);
+	assert_false(held.has_part0);
+	RIG_OK(writer_limit_before(dead.before, dead.after, &wide));
+	packet = bare_packet(2000, 1, 3, 0);
+	RIG_OK(writer_packet(dead.before, 1, &packet));
+	assert_int_equal(dead.before->removed.events + dead.before->removed.bytes, 0);
+	RIG_OK(writer_complete(dead.before));
+	RIG_OK(writer_note_before(dead.after, dead.before));
+	bury(&dead);
+}
+
 /* kill -9 of the next controller, too, while it saves the first one's buffers: the third one knows
  * all files, and removes them. */
 static void test_bounded_killed_twice(void **unused)
@@ -1074,6 +1101,7 @@ int main(void)
 		cmocka_unit_test(test_bounded_killed_at_any_call),
 		cmocka_unit_test(test_bounded_takeover),
 		cmocka_unit_test(test_bounded_takeover_late),
+		cmocka_unit_test(test_bounded_takeover_of_removed),
 		cmocka_unit_test(test_bounded_killed_twice),
 		cmocka_unit_test(test_stops_before_full),
 	};
