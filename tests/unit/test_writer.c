@@ -953,8 +953,8 @@ static void test_bounded_takeover_late(void **unused)
 	}
 }
 
-/* The next part has removed the dead one's file, and has some room: no packet goes to a file that is
- * gone. */
+/* The next part has removed the dead one's file, and has some room: no packet goes to a file
+ * that is gone. */
 static void test_bounded_takeover_of_removed(void **unused)
 {
 	const struct writer_limits wide = { .max_size = BOUND + (16 << 10) };
