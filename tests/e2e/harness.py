@@ -471,3 +471,8 @@ def comm_of(pid):
             return file.read().rstrip("\n")
     except FileNotFoundError:
         return None
+
+
+def in_first_pid_namespace():
+    """The kernel tells of programs by the numbers of that one."""
+    return os.stat("/proc/self/ns/pid").st_ino == 0xeffffffc  # in every kernel

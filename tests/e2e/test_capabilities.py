@@ -8,6 +8,7 @@ import pytest
 from daemon_harness import Daemon, helpers
 from exec_points import GROUP, MEMBER, furnish
 from fixtures import ROOT
+from harness import in_first_pid_namespace
 
 NAMES = re.search(r"^CapabilityBoundingSet=(.*)$", open(os.path.join(ROOT, "share", "dyntraced.service.in")).read(), re.M)[1].split()
 
@@ -75,11 +76,8 @@ def traces_a_process_that_is_not_dumpable(daemon, target):
     return traces(daemon, target("--hidden", MEMBER).pid)
 
 
-FIRST_PID_NAMESPACE = 0xeffffffc  # its inode, in every kernel
-
-
 def hears_of_programs_from_the_kernel(daemon, target):
-    if os.stat("/proc/self/ns/pid").st_ino != FIRST_PID_NAMESPACE:
+    if not in_first_pid_namespace():
         pytest.skip("the kernel's messages have the numbers of the first pid namespace: in others a daemon doesn't listen")
     daemon("add", "--wait", "nothing-of-this-name:foo")
     with open("/proc/net/netlink") as file:

@@ -7,8 +7,8 @@
  * message comes, and in other pid namespaces, /proc is read every POLL_NS. When nothing waits none
  * of this is open.
  *
- * A poll sees a process that is new or has another name than before. A program that begins and ends
- * between two polls isn't seen.
+ * A poll sees a process that is new, or has executed a program since the last one. A program that
+ * begins and ends between two polls isn't seen.
  */
 #include "exec_events.h"
 
@@ -45,7 +45,7 @@
 /* A process as the last poll saw it. */
 struct seen {
 	pid_t pid;
-	uint64_t start_time;
+	uint64_t start_time, generation; /* as in struct process */
 	char comm[64];
 };
 
@@ -116,6 +116,7 @@ static bool is_new(const struct exec_events *execs, const struct seen *one)
 			NULL;
 
 	return !before || before->start_time != one->start_time ||
+	       (before->generation && one->generation && before->generation != one->generation) ||
 	       strcmp(before->comm, one->comm) != 0;
 }
 
@@ -137,6 +138,7 @@ static void look(struct exec_events *execs, bool tell)
 		if (gone)
 			continue;
 		one.start_time = process.start_time;
+		one.generation = process.generation;
 		memcpy(one.comm, process.comm, sizeof(one.comm));
 		if (tell && is_new(execs, &one) && !vec_push(&fresh, one.pid))
 			log_line("cannot look at process %d: out of memory", one.pid);
