@@ -242,6 +242,15 @@ def test_programs(dyntrace, program_path):
                            f"{spin} --threads 2 --calls 30; exec {spin} --calls 40"))
 
 
+def test_rotated(dyntrace, program_path):
+    """The oldest files are gone: calls that began in them have no entry."""
+    result, _ = dyntrace.trace("-e", "--max-size", "1M", "--mode", "block", *CALLS, "--", program_path("calls"), 8000, 2, output=(output := dyntrace.new_output()))
+    rows, oracle = check(dyntrace, output)
+    removed = int(re.search(r"(\d+) removed, the oldest first", result.stderr)[1])
+    assert removed > 10000 and oracle.events > 10000 and oracle.lost == 0
+    assert 0 < rows["leaf"]["calls"] < 24000
+
+
 def test_overwritten(dyntrace, program_path):
     check(dyntrace, record(dyntrace, "-e", *CALLS, "--mode", "overwrite", "--buffer-size", "1M", "--", program_path("calls"), 1000, 3))
 

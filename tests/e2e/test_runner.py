@@ -221,6 +221,20 @@ def test_last_lines(tmp_path, listed, status, end):
 BURN = "import time\nwhile time.process_time() < 0.2: pass"
 
 
+def test_ended_orphans_are_taken_leave_of(runner):
+    """The first process of a pid namespace waits for that: killed or not, it would live on."""
+    if os.fork() == 0:
+        ended = os.fork() or os._exit(0)
+        os.waitid(os.P_PID, ended, os.WEXITED | os.WNOWAIT)
+        assert list(runner.orphans()) == []
+        try:
+            os.waitpid(ended, os.WNOHANG)
+        except ChildProcessError:
+            os._exit(0)
+        os._exit(1)
+    assert os.wait()[1] == 0
+
+
 def test_make_around_us(runner, monkeypatch):
     """A test that runs make gets no words of the make that runs the tests."""
     monkeypatch.setenv("MAKEFLAGS", "w -j2")
