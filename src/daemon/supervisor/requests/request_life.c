@@ -140,8 +140,9 @@ static void log_request(const struct request *request)
 	const char *summary = request->summary.text ? request->summary.text : "";
 	const struct identity *who = &request->who;
 
-	if (who->pid == request->supervisor->metrics_pid && !request->failed)
-		return; /* our own, every few seconds */
+	/* our own, every few seconds (0: there is none, and requests of tracepoints that waited) */
+	if (who->pid && who->pid == request->supervisor->metrics_pid && !request->failed)
+		return;
 	if (!log_share_take(request->supervisor, who->uid))
 		return;
 	if (request->failed)
