@@ -6,6 +6,7 @@ that can only be polled.
 """
 import atexit
 import collections
+import contextlib
 import ctypes
 import difflib
 import json
@@ -476,3 +477,15 @@ def comm_of(pid):
 def in_first_pid_namespace():
     """The kernel tells of programs by the numbers of that one."""
     return os.stat("/proc/self/ns/pid").st_ino == 0xeffffffc  # in every kernel
+
+
+@contextlib.contextmanager
+def small_file_system(scratch, size):
+    """Gives the path of a file system of that size."""
+    path = os.path.join(scratch, "small")
+    os.mkdir(path)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", path], check=True)
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from harness import count_events, hits, until
+from harness import count_events, hits, small_file_system, until
 
 MIB = 1 << 20
 CALLS = 60000
@@ -80,11 +80,8 @@ def test_rotated_files_are_complete_and_the_last_are_kept(dyntrace, spin):
 @pytest.fixture
 def small_disk(scratch):
     """A file system of 2 MiB."""
-    path = os.path.join(scratch, "small")
-    os.mkdir(path)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2M", "none", path], check=True)
-    yield path
-    subprocess.run(["umount", "--lazy", path], check=True)
+    with small_file_system(scratch, "2M") as path:
+        yield path
 
 
 def test_recording_stops_before_the_disk_is_full(dyntrace, program_path, small_disk):

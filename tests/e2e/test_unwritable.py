@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 import pytest
-from harness import Snapshot, Trace, state, summary_rows, until
+from harness import Snapshot, Trace, small_file_system, state, summary_rows, until
 
 CALLS = 300000
 
@@ -15,11 +15,8 @@ CALLS = 300000
 @pytest.fixture
 def small_disk(scratch):
     """A file system of 1 MiB."""
-    path = os.path.join(scratch, "small")
-    os.mkdir(path)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "none", path], check=True)
-    yield path
-    subprocess.run(["umount", "--lazy", path], check=True)
+    with small_file_system(scratch, "1M") as path:
+        yield path
 
 
 @pytest.mark.parametrize("how, why", [("disk", "recording stopped"), ("limit", "File too large")])

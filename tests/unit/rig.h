@@ -296,9 +296,8 @@ static inline void rig_open_trace(struct rig_trace *trace)
 			     &trace->writer));
 }
 
-static inline void rig_open(struct rig_trace *trace)
+static inline void rig_open_reader(struct rig_trace *trace)
 {
-	rig_open_trace(trace);
 	struct reader_options options = {
 		.pool = rig_pool,
 		.pool_size = rig_control->pool_size,
@@ -309,6 +308,12 @@ static inline void rig_open(struct rig_trace *trace)
 		.alive = rig_alive,
 	};
 	RIG_OK(reader_create(&options, &trace->reader));
+}
+
+static inline void rig_open(struct rig_trace *trace)
+{
+	rig_open_trace(trace);
+	rig_open_reader(trace);
 }
 
 static inline void rig_finish(struct rig_trace *trace)

@@ -66,16 +66,7 @@ static void open_reader(struct rig_trace *trace)
 	type->fields[0].size = 0;
 	type->fields[0].offset = 0;
 	RIG_OK(writer_update(trace->writer, &trace->clock));
-	struct reader_options options = {
-		.pool = rig_pool,
-		.pool_size = rig_control->pool_size,
-		.small_count = rig_control->small_count,
-		.big_count = rig_control->big_count,
-		.types = &trace->types,
-		.writer = trace->writer,
-		.alive = rig_alive,
-	};
-	RIG_OK(reader_create(&options, &trace->reader));
+	rig_open_reader(trace);
 }
 
 static void up(struct rig_trace *trace)

@@ -1,4 +1,4 @@
-/* What LTTng is to know of events: the words of the tracer's argument. */
+/* The words of the tracer's argument, which tell LTTng of events. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -55,7 +55,7 @@ struct writer_limits {
 	uint64_t rotate_ns; /* a piece ends after this time */
 };
 
-/* What the limits have removed: pieces, and events with their bytes. */
+/* Pieces that the limits have removed, and their events and bytes. */
 struct writer_removed {
 	uint64_t pieces, events, bytes;
 };

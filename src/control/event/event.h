@@ -90,8 +90,8 @@ uint32_t event_type_pool_size(const struct event_type *type);
 /* Bytes of header and fields of an event of variable size; 0: more than `size`, or they contradict
  * the type. The bytes are hostile. */
 size_t event_measure(const struct event_type *type, const void *event, size_t size);
-/* The same for a pair of an entry and an exit, whose sizes vary or not: of the entry's part,
- * rounded up to 8, and with *ret_all of the whole. */
+/* Bytes of the entry's part of a pair, rounded up to 8, and of the whole pair in *ret_all. The
+ * sizes of both events may vary or not; 0 and hostile bytes as for event_measure. */
 size_t event_measure_pair(const struct event_type *exit, const void *event, size_t size,
 			  size_t *ret_all);
 /* Frees the fields and their labels. */

@@ -37,7 +37,7 @@ bool user_dispatch_spares(const struct user_dispatch *dispatch, uint64_t at)
 	return at + SYSCALL_LENGTH - dispatch->offset < dispatch->length;
 }
 
-/* What to restore. */
+/* A thread's dispatch, which the guard restores. */
 struct guarded {
 	pid_t tid;
 	struct user_dispatch dispatch;

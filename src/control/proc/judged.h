@@ -9,7 +9,7 @@
 
 #include "proc.h"
 
-/* Who reads filters for us. */
+/* The process that reads filters for a worker. */
 struct asker {
 	struct error *(*ask)(void *context, struct fence_verdict *ret_verdict);
 	void *context;

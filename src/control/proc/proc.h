@@ -56,10 +56,10 @@ struct proc {
  * not read (H26). What a filter says to our calls shows in a stop (fence.h).
  */
 struct error *proc_open(pid_t pid, struct proc **ret_proc);
-/* The same for somebody who may not read filters, and asks the asker, which outlives the struct
- * proc. */
+/* Opens a process to trace it, in a worker that may not read filters. The asker outlives the
+ * struct proc. */
 struct error *proc_open_asking(pid_t pid, const struct asker *asker, struct proc **ret_proc);
-/* The same for a process that `parent` has forked. */
+/* Opens a process that `parent` has forked, to trace it. */
 struct error *proc_open_forked(pid_t pid, const struct proc *parent, struct proc **ret_proc);
 /* Opens without these refusals, for read-only use (list-symbols) and for our own children. */
 struct error *proc_open_plain(pid_t pid, struct proc **ret_proc);

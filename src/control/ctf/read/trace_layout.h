@@ -124,7 +124,7 @@ const struct layout_event *layout_exit_of(const struct trace_layout *layout,
 bool layout_ends_unseen(const struct layout_fates *fates);
 /* Is that true of all of its calls? */
 bool layout_never_exits(const struct layout_fates *fates);
-/* What became of a call without an exit? `is_end`: it was open at the end of the trace. */
+/* The fate of a call without an exit. `is_end`: it was open at the end of the trace. */
 enum layout_fate { FATE_UNWOUND, FATE_INSIDE, FATE_MISSED, FATE_UNKNOWN };
 enum layout_fate layout_fate(const struct layout_fates *fates, bool is_end);
 

@@ -125,26 +125,21 @@ static bool is_touched(const struct counts_area *area, uint64_t at)
 }
 
 /* Adds one row's part; the target writes there meanwhile. */
-static void add_row(const struct dt_cell *cell, struct counts_sum *sum, uint64_t *buckets)
+static void add_row(const struct dt_cell *cell, struct dt_cell *words)
 {
 	uint64_t max = __atomic_load_n(&cell->max, __ATOMIC_RELAXED);
 	uint64_t pending = __atomic_load_n(&cell->pending, __ATOMIC_RELAXED);
 
-	sum->total += __atomic_load_n(&cell->total, __ATOMIC_RELAXED);
-	sum->durations += __atomic_load_n(&cell->again, __ATOMIC_RELAXED);
-	sum->inside += __atomic_load_n(&cell->inside, __ATOMIC_RELAXED);
-	sum->max = max > sum->max ? max : sum->max;
+	words->total += __atomic_load_n(&cell->total, __ATOMIC_RELAXED);
+	words->again += __atomic_load_n(&cell->again, __ATOMIC_RELAXED);
+	words->inside += __atomic_load_n(&cell->inside, __ATOMIC_RELAXED);
+	words->max = max > words->max ? max : words->max;
 	if (pending && pending <= DURATION_MAX) {
-		buckets[histogram_bucket(pending - 1, DT_BUCKET_BITS)]++;
-		sum->exits++;
-		sum->max = pending - 1 > sum->max ? pending - 1 : sum->max;
+		words->buckets[histogram_bucket(pending - 1, DT_BUCKET_BITS)]++;
+		words->max = pending - 1 > words->max ? pending - 1 : words->max;
 	}
-	for (uint32_t i = 0; i < DT_BUCKETS; i++) {
-		uint64_t n = __atomic_load_n(&cell->buckets[i], __ATOMIC_RELAXED);
-
-		buckets[i] += n;
-		sum->exits += n;
-	}
+	for (uint32_t i = 0; i < DT_BUCKETS; i++)
+		words->buckets[i] += __atomic_load_n(&cell->buckets[i], __ATOMIC_RELAXED);
 }
 
 /* Fills in the quantiles; the rest is there. */
@@ -165,20 +160,15 @@ void counts_gather(const struct counts *counts, const struct counts_cell *cell,
 	assert(cell->area < counts->areas.count && cell->offset < area->used);
 	for (uint32_t row = 0; row < area->rows; row++) {
 		uint64_t offset = row * area->row_size + cell->offset;
-		const void *at = area->here + offset;
-		struct counts_sum sum = { .max = cell->has_times ? words->max : 0 };
+		const struct dt_cell *at = (const void *)(area->here + offset);
 
+		/* an unused cell has no memory, and reading its buckets would give it some */
 		if (cell->has_times && !is_touched(area, offset))
 			continue;
-		if (cell->has_times) {
-			add_row(at, &sum, words->buckets);
-			words->total += sum.total;
-			words->again += sum.durations;
-			words->inside += sum.inside;
-			words->max = sum.max;
-		}
-		words->hits += __atomic_load_n(&((const struct dt_cell *)at)->hits,
-					       __ATOMIC_ACQUIRE);
+		if (cell->has_times && (at->hits || at->total || at->pending))
+			add_row(at, words);
+		/* after the exits: hits must not be fewer */
+		words->hits += __atomic_load_n(&at->hits, __ATOMIC_ACQUIRE);
 	}
 }
 
@@ -199,25 +189,10 @@ void counts_sum_up(const struct dt_cell *words, bool has_times, struct counts_su
 void counts_read(const struct counts *counts, const struct counts_cell *cell,
 		 struct counts_sum *ret_sum)
 {
-	const struct counts_area *area = &counts->areas.items[cell->area];
-	uint64_t buckets[DT_BUCKETS] = { 0 };
-	struct counts_sum sum = { 0 };
+	struct dt_cell words = { 0 };
 
-	assert(cell->area < counts->areas.count && cell->offset < area->used);
-	for (uint32_t row = 0; row < area->rows; row++) {
-		uint64_t offset = row * area->row_size + cell->offset;
-		const struct dt_cell *words = (const void *)(area->here + offset);
-
-		if (cell->has_times && !is_touched(area, offset))
-			continue;
-		if (cell->has_times && (words->hits || words->total || words->pending))
-			add_row(words, &sum, buckets);
-		/* after the exits: hits must not be fewer */
-		sum.hits += __atomic_load_n(&words->hits, __ATOMIC_ACQUIRE);
-	}
-	sum.durations += sum.total;
-	find_quantiles(&sum, buckets);
-	*ret_sum = sum;
+	counts_gather(counts, cell, &words);
+	counts_sum_up(&words, cell->has_times, ret_sum);
 }
 
 /* ---- cells of another controller ------------------------------------------------------------- */
