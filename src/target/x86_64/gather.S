@@ -19,7 +19,6 @@
 #define DEADLINE 8
 #define PROGRAM_ID 0
 #define PROGRAM_SIZE 4
-#define FLAG_DF 0x400
 #define HASH_MULTIPLIER 0x61c88647
 #define HASH_SHIFT 26
 #define HASH_MASK 0x7ffc0
@@ -116,16 +115,7 @@ dt_gather:
 	.cfi_adjust_cfa_offset -8
 	.cfi_restore \reg
 	.endr
-	testl	$(FLAG_DF | FLAG_AC), (%rsp)
-	jnz	.Lrestore_flags
-	addq	$8, %rsp
-	.cfi_adjust_cfa_offset -8
-	ret
-.Lrestore_flags:
-	.cfi_adjust_cfa_offset 8
-	popfq
-	.cfi_adjust_cfa_offset -8
-	ret
+	return_with_flags
 	.cfi_restore_state
 
 	/* Holds nothing meanwhile, as in slow.S. */

@@ -9,6 +9,7 @@
 #include "sys.h"
 
 #define FLAG_AC 0x40000
+#define FLAG_DF 0x400
 
 	.section .rodata
 	.balign 8
@@ -115,6 +116,20 @@ stack_pause:
 	syscall
 	popq	%r9
 	jmp	\again
+	.endm
+
+/* Return to the trampoline with the flags at rsp: popfq is slow, and only these two matter. */
+	.macro	return_with_flags
+	testl	$(FLAG_DF | FLAG_AC), (%rsp)
+	jnz	.Lrestore_flags\@
+	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	ret
+.Lrestore_flags\@:
+	.cfi_adjust_cfa_offset 8
+	popfq
+	.cfi_adjust_cfa_offset -8
+	ret
 	.endm
 
 #endif

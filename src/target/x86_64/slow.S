@@ -21,8 +21,6 @@
  */
 #include "own_stack.h"
 
-#define FLAG_DF 0x400
-
 #define SLOW_TOUCHED 216 /* slow_find uses no more */
 #define FRAME_FLAGS 88
 #define FRAME_ID 24
@@ -68,16 +66,7 @@ dt_slow:
 	.cfi_adjust_cfa_offset -8
 	.endr
 	.cfi_restore %rbp
-	testl	$(FLAG_DF | FLAG_AC), (%rsp)
-	jnz	.Lrestore_flags
-	addq	$8, %rsp
-	.cfi_adjust_cfa_offset -8
-	ret
-.Lrestore_flags:
-	.cfi_adjust_cfa_offset 8
-	popfq
-	.cfi_adjust_cfa_offset -8
-	ret
+	return_with_flags
 	.cfi_restore_state
 
 .Lclear_alignment_check:
