@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -194,6 +195,35 @@ def test_refusals(dyntrace, spin):
     first = dyntrace.start_trace(one.pid, "--probe", "foo", "--mode", "overwrite")
     assert "is being traced already" in dyntrace.fails("trace", "-p", one.pid, "--probe", "foo", status=125)
     first.stop()
+
+
+def connections(name):
+    with open("/proc/net/unix") as file:
+        return [line.split()[-1] for line in file].count(f"@{name}")
+
+
+def test_one_comes_as_the_other_has_gone(dyntrace, spin):
+    """The first sees both at once: the one that was killed doesn't keep the next one out."""
+    one = spin()
+    first = dyntrace.start_trace(one.pid, "--probe", "foo_many")
+    killed = Second(dyntrace, one.pid, "--probe", "foo")
+
+    def go_on():
+        """Once there are the socket that listens, the connection of the one that was killed, and the next one's."""
+        try:
+            until(lambda: connections(f"dyntrace-trace-{first.process.pid}") == 3, "the next one's connection")
+        finally:
+            first.process.send_signal(signal.SIGCONT)
+
+    time.sleep(0.1)  # the first has seen to the second, and reads its own events again
+    first.process.send_signal(signal.SIGSTOP)
+    killed.process.kill()
+    killed.process.wait()
+    threading.Thread(target=go_on).start()
+    second = Second(dyntrace, one.pid, "--probe", "foo")
+    one.round()
+    assert second.stop().names() == {"foo": CALLS}
+    assert first.stop().names() == {"foo_many": 1}
 
 
 def test_nobody_else_is_served(dyntrace, spin):

@@ -304,11 +304,22 @@ void trace_host_free(struct trace_host *host)
 	free(host);
 }
 
+/* Has the guest closed its end? What it asked for last is of use to nobody then. */
+static bool has_gone(const struct trace_host *host)
+{
+	struct pollfd guest = { .fd = host->channel.fd };
+
+	return poll(&guest, 1, 0) > 0; /* POLLHUP, POLLERR */
+}
+
 void trace_host_step(struct trace_run *run)
 {
 	struct trace_host *host = run->host;
 	int pidfd = -1, fd = host ? trace_peer_accept(host->listener, &pidfd) : -1;
 
+	/* one that went before this one came doesn't keep it out */
+	if (fd >= 0 && host->pidfd >= 0 && has_gone(host))
+		forget_guest(run);
 	if (fd >= 0 && host->pidfd < 0) {
 		channel_open(&host->channel, fd, WIRE_REQUEST_MAX, QUEUE_MAX);
 		host->pidfd = pidfd;
