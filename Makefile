@@ -29,7 +29,7 @@ warnings: $(BUILD)/.packages-build $(BUILD)/.packages-check ## build with gcc an
 		$(call QUIET_NINJA,build-warnings/$$compiler) && echo "$$compiler: no warnings" || exit 1; \
 	done
 
-torture: $(BUILD)/.packages-check $(BUILD)/.packages-torture $(BUILD)/build.ninja ## run the long tests: hours; DYNTRACE_TORTURE=0.1 for a tenth
+torture: $(BUILD)/.packages-check $(BUILD)/.packages-torture $(BUILD)/speedscope $(BUILD)/build.ninja ## run the long tests: hours; DYNTRACE_TORTURE=0.1 for a tenth
 	@$(call QUIET_NINJA,$(BUILD))
 	@$(PYTHON) tests/run --build $(BUILD) --torture
 
@@ -69,6 +69,11 @@ clean: ## remove the builds
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+
+# The app that judges `export --speedscope` in the long tests.
+$(BUILD)/speedscope: | $(BUILD)/.packages-torture
+	@rm -rf $@.new && mkdir -p $@.new && (cd $@.new && npm pack --silent speedscope@1.25.0 && tar xzf speedscope-*.tgz) >/dev/null && \
+		mv $@.new $@ || echo "set-up: npm can't fetch speedscope: its test is skipped" >&2
 
 # One stamp per group: packages are checked again only when the lists change. Then meson is configured again, since
 # optional packages (musl, lttng-ust) may be there now.

@@ -157,6 +157,15 @@ def test_overwritten(dyntrace, program_path, page):
     assert 0 < oracle.numbers["leaf"]["calls"] < 1000 * 9
 
 
+def test_rotated(dyntrace, program_path, page):
+    """The oldest files are gone: calls that began in them have no entry, and no bar."""
+    dyntrace.trace("-e", "--max-size", "1M", "--mode", "block", *CALLS, "--", program_path("calls"), 2000, 2, output=(output := dyntrace.new_output()))
+    one = page(output)
+    oracle = check(one, output)
+    check_bars(one, output)
+    assert oracle.lost == 0 and 0 < oracle.numbers["top_"]["calls"] < 4000
+
+
 def test_snapshot(dyntrace, program, page):
     """A snapshot of a ring that goes on begins in the middle of calls."""
     target = program("spin", "--threads", 2, "--calls", 20000, "--rounds", 2).wait_ready()
