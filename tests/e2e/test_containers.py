@@ -23,16 +23,28 @@ def prefix():
     return [] if pure else ["unshare", "-m", "sh", "-c", 'mount -t cgroup2 none /sys/fs/cgroup && exec "$@"', "sh"]
 
 
+def make_root(root):
+    """The root of a container, whose /usr is this machine's."""
+    for folder in ("usr", "etc", "proc", "sys", "dev", "tmp", "run", "var", "talk", "programs"):
+        os.makedirs(os.path.join(root, folder))
+    for link in ("bin", "lib", "lib64", "sbin"):
+        os.symlink("usr/" + link, os.path.join(root, link))
+
+
+def podman_run(base, runroot):
+    """The words that begin a container. podman takes no runroot of more than 50 characters. Its limits need no right to raise them."""
+    return [*prefix(), "podman", "--root", os.path.join(base, "store"), "--runroot", runroot, "--cgroup-manager=cgroupfs", "--runtime=crun",
+            "--storage-driver=vfs", "run", "--rm", "--name", "one", "--cgroups=disabled", "--network=none", "--log-driver=none",
+            "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000", "-v", "/usr:/usr:ro"]
+
+
 class Container:
     """A program of tests/programs as the first process of a container. It keeps step by two pipes with names."""
 
     def __init__(self, processes, programs, scratch, options, words, script=None):
         self.base = os.path.join(scratch, "container")
         root, talk = os.path.join(self.base, "root"), os.path.join(self.base, "talk")
-        for folder in ("usr", "etc", "proc", "sys", "dev", "tmp", "run", "var", "talk", "programs"):
-            os.makedirs(os.path.join(root, folder))
-        for link in ("bin", "lib", "lib64", "sbin"):
-            os.symlink("usr/" + link, os.path.join(root, link))
+        make_root(root)
         os.mkdir(talk)
         for name in ("ready", "go"):
             os.mkfifo(os.path.join(talk, name))
@@ -45,15 +57,10 @@ class Container:
         self.ready = os.open(os.path.join(talk, "ready"), os.O_RDWR)
         self.go_fd = os.open(os.path.join(talk, "go"), os.O_RDWR)
         pid_file = os.path.join(self.base, "pid")
-        # podman takes no runroot of more than 50 characters
-        self.podman = ["podman", "--root", os.path.join(self.base, "store"), "--runroot", os.path.join(scratch, "r"),
-                       "--cgroup-manager=cgroupfs", "--runtime=crun", "--storage-driver=vfs"]
         start = script or f"exec /programs/{words[0]} --ready-fd 3 --go-fd 4 {' '.join(map(str, words[1:]))} 3>/talk/ready 4</talk/go"
-        # limits that need no right to raise them
         self.process = processes.start(
-            [*prefix(), *self.podman, "run", "--rm", "--name", "one", "--cgroups=disabled", "--network=none", "--log-driver=none",
-             "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000", "--pidfile", pid_file, "-v", "/usr:/usr:ro",
-             "-v", f"{programs}:/programs:ro", "-v", f"{os.path.dirname(os.path.dirname(programs))}:/build:ro", "-v", f"{talk}:/talk", *options, "--rootfs", root, "/bin/sh", "-c", start],
+            [*podman_run(self.base, os.path.join(scratch, "r")), "--pidfile", pid_file, "-v", f"{programs}:/programs:ro",
+             "-v", f"{os.path.dirname(os.path.dirname(programs))}:/build:ro", "-v", f"{talk}:/talk", *options, "--rootfs", root, "/bin/sh", "-c", start],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         until(lambda: os.path.exists(pid_file) and open(pid_file).read().strip() or self.process.poll() is not None, "the container")
         if self.process.poll() is not None:

@@ -1,10 +1,11 @@
-"""`make demo` behind its build: as root, as an ordinary user without sudo, and where only root may attach to running processes."""
+"""`make demo` behind its build: as root, as an ordinary user without sudo, where only root may attach to running processes, and in a container."""
 import os
 import shutil
 import subprocess
 
 import pytest
 from fixtures import ROOT
+from test_containers import make_root, podman_run
 
 NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 
@@ -53,3 +54,12 @@ def test_where_only_root_may_attach(demo):
     shown = demo("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *NOBODY)
     assert "kernel.yama.ptrace_scope is 1" in shown and "redis-server --version" in shown and "main" in shown
     assert "sudo make demo" in shown
+
+
+def test_in_a_container(demo, place, scratch):
+    """As the container's root, behind its filter and without a right of the host's."""
+    root = os.path.join(scratch, "root")
+    make_root(root)
+    shown = demo(*podman_run(scratch, os.path.join(scratch, "r")), "-v", f"{place}:{place}", "-e", f"PATH={place}/bin", "-e", f"HOME={place}",
+                 "--rootfs", root)
+    assert "sortCommand" in shown and "user:1" in shown and "PONG" in shown
