@@ -13,20 +13,23 @@ MIB = 1 << 20
 CALLS = 60000
 
 
-def space(folder):
-    """Bytes on disk of a folder's files; files come and go meanwhile."""
-    total = 0
+def files(folder):
+    """(name, status) of each file of a folder; files come and go meanwhile."""
     for name in os.listdir(folder):
         try:
-            total += os.stat(os.path.join(folder, name)).st_blocks * 512
+            yield name, os.stat(os.path.join(folder, name))
         except FileNotFoundError:
             pass
-    return total
+
+
+def space(folder):
+    """Bytes on disk of a folder's files."""
+    return sum(status.st_blocks * 512 for _, status in files(folder))
 
 
 def streams(folder):
     """{file: size}"""
-    return {name: os.stat(os.path.join(folder, name)).st_size for name in os.listdir(folder) if name.startswith("stream_")}
+    return {name: status.st_size for name, status in files(folder) if name.startswith("stream_")}
 
 
 def kept_and_removed(errors):

@@ -2,6 +2,7 @@
 newlines, a file system of their own. Root's command traces them or says why not; it never hangs, and opens nothing else."""
 import os
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -30,9 +31,14 @@ def begin(processes, words):
 
 
 def trace(dyntrace, pid, *words):
-    output = dyntrace.new_output()
-    result = subprocess.run([dyntrace.path, "trace", "-p", str(pid), "--function", "foo", "--for", "0.05", "-o", output, *words],
-                            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    """Until the first event."""
+    tracing = dyntrace.processes.start(
+        [dyntrace.path, "trace", "-p", str(pid), "--function", "foo", "--print", "-o", dyntrace.new_output(), *words],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if tracing.stdout.readline():
+        tracing.send_signal(signal.SIGINT)
+    output, errors = tracing.communicate(timeout=120)
+    result = subprocess.CompletedProcess(tracing.args, tracing.returncode, output, errors)
     assert "\x1b" not in result.stderr and "  foo\n" in result.stderr, result.stderr
     return result
 

@@ -135,6 +135,27 @@ static void test_distributions(void **state)
 	check_values((int64_t[]){ 7 }, 1);
 }
 
+/* More than 2^32 values of one size: a function that is left counted for an hour. */
+static void test_very_many_values(void **state)
+{
+	(void)state;
+	struct distribution all = { 0 }, part = { 0 };
+	uint64_t many = 1ULL << 33, count;
+	uint32_t at = 0;
+	int64_t value;
+
+	assert_true(distribution_add(&part, 10, many) && distribution_add(&part, 10, many) &&
+		    distribution_add(&part, 20, 1));
+	assert_true(distribution_merge(&all, &part) && distribution_merge(&all, &part));
+	assert_true(distribution_next(&all, &at, &value, &count));
+	assert_true(value == 10 && count == 4 * many);
+	assert_true(distribution_next(&all, &at, &value, &count) && count == 2);
+	assert_int_equal(distribution_quantile(&all, 0.99), 10);
+	assert_int_equal(all.count, 4 * many + 2);
+	distribution_free(&part);
+	distribution_free(&all);
+}
+
 static void test_no_values(void **state)
 {
 	struct distribution_bar bars[DISTRIBUTION_BARS_MAX];
@@ -151,6 +172,7 @@ int main(void)
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_distributions),
+		cmocka_unit_test(test_very_many_values),
 		cmocka_unit_test(test_no_values),
 	};
 

@@ -30,15 +30,6 @@ static int64_t number_of(const struct wire_message *item, enum wire_tag tag)
 	return (int64_t)wire_get_number(item, tag, 0);
 }
 
-static bool add_bucket(struct distribution *values, int64_t middle, uint64_t count)
-{
-	for (; count > UINT32_MAX; count -= UINT32_MAX) {
-		if (!distribution_add(values, middle, UINT32_MAX))
-			return false;
-	}
-	return distribution_add(values, middle, (uint32_t)count);
-}
-
 /* Buckets come as middles: the sum, the smallest and the largest value come besides. */
 static bool take_values(const struct wire_message *item, struct count_row *row)
 {
@@ -49,7 +40,7 @@ static bool take_values(const struct wire_message *item, struct count_row *row)
 		if (value.tag == WIRE_BUCKET)
 			middle = (int64_t)value.number;
 		else if (value.tag == WIRE_BUCKET_COUNT &&
-			 !add_bucket(&row->values, middle, value.number))
+			 !distribution_add(&row->values, middle, value.number))
 			return false;
 	}
 	row->total = number_of(item, WIRE_TOTAL);

@@ -12,7 +12,7 @@
 static_assert(DISTRIBUTION_BARS_MAX >= 2 * 64 + 1, "a bar per power of two");
 
 struct distribution_half {
-	uint32_t *rows[ROWS]; /* STEPS counts each; NULL: none of its values came */
+	uint64_t *rows[ROWS]; /* STEPS counts each; NULL: none of its values came */
 };
 
 static uint64_t magnitude_of(int64_t value)
@@ -21,22 +21,22 @@ static uint64_t magnitude_of(int64_t value)
 }
 
 /* A value's count; NULL: out of memory. */
-static uint32_t *cell_of(struct distribution *distribution, bool is_negative, uint32_t bucket)
+static uint64_t *cell_of(struct distribution *distribution, bool is_negative, uint32_t bucket)
 {
 	struct distribution_half **half = &distribution->halves[is_negative];
 
 	assert(bucket < ROWS * STEPS);
 	if (!*half && !(*half = calloc(1, sizeof(**half))))
 		return NULL;
-	uint32_t **row = &(*half)->rows[bucket / STEPS];
+	uint64_t **row = &(*half)->rows[bucket / STEPS];
 	if (!*row && !(*row = calloc(STEPS, sizeof(**row))))
 		return NULL;
 	return *row + bucket % STEPS;
 }
 
-bool distribution_add(struct distribution *distribution, int64_t value, uint32_t times)
+bool distribution_add(struct distribution *distribution, int64_t value, uint64_t times)
 {
-	uint32_t *cell = cell_of(distribution, value < 0,
+	uint64_t *cell = cell_of(distribution, value < 0,
 				 histogram_bucket(magnitude_of(value), DISTRIBUTION_BITS));
 
 	if (!cell)
@@ -55,8 +55,8 @@ bool distribution_merge(struct distribution *distribution, const struct distribu
 {
 	for (unsigned sign = 0; sign < 2; sign++)
 		for (uint32_t i = 0; other->halves[sign] && i < ROWS * STEPS; i++) {
-			const uint32_t *row = other->halves[sign]->rows[i / STEPS];
-			uint32_t *cell = row && row[i % STEPS] ? cell_of(distribution, sign, i) :
+			const uint64_t *row = other->halves[sign]->rows[i / STEPS];
+			uint64_t *cell = row && row[i % STEPS] ? cell_of(distribution, sign, i) :
 								 NULL;
 
 			if (cell)

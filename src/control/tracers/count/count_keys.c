@@ -122,15 +122,6 @@ static uint64_t load(const struct count_keys *keys, uint64_t *word)
 	return value && keys->takes ? __atomic_exchange_n(word, 0, __ATOMIC_ACQ_REL) : value;
 }
 
-static bool add_times(struct distribution *values, int64_t value, uint64_t times)
-{
-	bool added = true;
-
-	for (; times > UINT32_MAX && added; times -= UINT32_MAX)
-		added = distribution_add(values, value, UINT32_MAX);
-	return added && (!times || distribution_add(values, value, (uint32_t)times));
-}
-
 static int64_t middle_of(uint32_t bucket)
 {
 	bool below = bucket >= DT_KEY_BUCKETS;
@@ -156,7 +147,7 @@ static bool add_buckets(struct dt_key_cell *cell, const struct count_keys *keys,
 	for (uint32_t i = 0; i < count; i++) {
 		uint64_t n = load(keys, &cell->buckets[i]);
 
-		if (n && !add_times(values, scale(keys, middle_of(i)), n))
+		if (n && !distribution_add(values, scale(keys, middle_of(i)), n))
 			return false;
 	}
 	return true;

@@ -230,8 +230,7 @@ bool count_tracer_durations(const struct session *session, const struct tracepoi
 	counts_sum_up(words, true, &sum);
 	for (uint32_t i = 0; i < DT_BUCKETS && complete; i++) {
 		uint64_t middle = to_ns(session, histogram_middle(i, DT_BUCKET_BITS));
-		uint32_t times = words->buckets[i] < UINT32_MAX ? (uint32_t)words->buckets[i] :
-								  UINT32_MAX;
+		uint64_t times = words->buckets[i];
 
 		complete = !times || distribution_add(&durations, (int64_t)middle, times);
 	}
