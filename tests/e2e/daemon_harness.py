@@ -140,6 +140,14 @@ class Daemon:
     def workers(self, pid):
         return helpers("worker", pid)
 
+    def kill_with_workers(self, pid):
+        """The next daemon meets nobody: a worker that has been killed may still take a connection before it is gone."""
+        workers = self.workers(pid)
+        self.kill()
+        for worker in workers:
+            os.kill(worker, signal.SIGKILL)
+            until(lambda: not alive(worker), "the worker to be gone")
+
     def close(self):
         if self.process and self.process.poll() is None:
             self.process.terminate()

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness import Snapshot, die_with_parent, hits, summary_rows, until
+from harness import Snapshot, descriptors, die_with_parent, hits, summary_rows, until
 
 SOURCE = r"""
 #include <pthread.h>
@@ -152,9 +152,8 @@ def test_memory(dyntrace, program):
     """Summing up gives no memory to counts of functions that weren't called."""
     target = program("spin", "--threads", "1", "--calls", "1").wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--tracer", "count", "-e", "--function", "*@libc.so.6")
-    folder = f"/proc/{tracing.process.pid}/fd"
-    counts, = [os.open(os.path.join(folder, name), os.O_RDONLY) for name in os.listdir(folder)
-               if "dyntrace-counts" in os.readlink(os.path.join(folder, name))]
+    counts, = [os.open(f"/proc/{tracing.process.pid}/fd/{number}", os.O_RDONLY) for number, link in descriptors(tracing.process.pid).items()
+               if "dyntrace-counts" in link]
     tracing.stop()
     size, blocks = os.fstat(counts).st_size, os.fstat(counts).st_blocks
     os.close(counts)

@@ -7,7 +7,7 @@ import struct
 import subprocess
 
 import pytest
-from daemon_harness import KINDS, TAGS, alive, connect, message
+from daemon_harness import KINDS, TAGS, connect, message
 from harness import until
 
 MANY = 20000
@@ -193,10 +193,7 @@ def add_with_contexts(pid, location, contexts):
 def crash(daemon, pid):
     """Kills the worker and the supervisor; the next supervisor has nothing but the journal."""
     settled = daemon.log_text().count("settled")
-    daemon.kill()
-    for worker in daemon.workers(pid):
-        os.kill(worker, signal.SIGKILL)
-        until(lambda: not alive(worker), "the worker to be gone")
+    daemon.kill_with_workers(pid)
     daemon.start()
     until(lambda: daemon.log_text().count("settled") > settled, "the journal to be done again")
 

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from daemon_harness import CALLS, alive, connect, helpers, message
+from daemon_harness import CALLS, connect, helpers, message
 from harness import Snapshot, Trace, until
 
 
@@ -219,13 +219,12 @@ def test_killed_together_they_are_replaced_by_the_next_daemon(daemon, spin):
     before = Snapshot(one.pid)
     daemon.add(f"{one.pid}:foo", "-e", "-n", "call", "--filter", "1 == 1")
     one.round()
-    worker = worker_of(daemon, one.pid)
-    daemon.kill()
-    os.kill(worker, signal.SIGKILL)
+    worker_of(daemon, one.pid)
+    daemon.kill_with_workers(one.pid)
     one.round()
     daemon.start()
-    until(lambda: one.pid in [each["pid"] for each in daemon.json("list-processes")], "the process to be found again")
-    until(lambda: list(daemon.hits(one.pid)) == ["call"], "the tracepoint to be placed again")
+    assert list(daemon.hits(one.pid)) == ["call"]
+    assert [each["pid"] for each in daemon.json("list-processes")] == [one.pid]
     assert daemon.json("list-tracepoints", one.pid)[0]["filter"] == "1 == 1"
     one.round()
     trace = daemon.finish(one.pid)
@@ -234,12 +233,28 @@ def test_killed_together_they_are_replaced_by_the_next_daemon(daemon, spin):
     one.finish()
 
 
+@pytest.mark.parametrize("words", [["rm", ":*"], ["disable", ":call"], ["detach", ""]], ids=["rm", "disable", "detach"])
+def test_the_first_request_finds_what_is_done_again(daemon, spin, words):
+    """(D13) However early it comes to the next daemon."""
+    one = spin()
+    daemon.add(f"{one.pid}:foo", "-n", "call")
+    daemon.kill_with_workers(one.pid)
+    daemon.start()
+    daemon(words[0], f"{one.pid}{words[1]}")
+    one.round()
+    if words[0] != "detach":
+        assert [(each["state"], each["hits"]) for each in daemon.json("list-tracepoints", one.pid)] == \
+            ([("disabled", 0)] if words[0] == "disable" else [])
+        daemon("detach", one.pid)
+    assert daemon.json("list-processes") == []
+    one.finish()
+
+
 def test_a_process_that_ended_meanwhile_is_forgotten(daemon, spin):
     one = spin()
     daemon.add(f"{one.pid}:foo")
-    worker = worker_of(daemon, one.pid)
-    daemon.kill()
-    os.kill(worker, signal.SIGKILL)
+    worker_of(daemon, one.pid)
+    daemon.kill_with_workers(one.pid)
     one.finish()
     daemon.start()
     assert daemon.json("list-processes") == []

@@ -244,9 +244,7 @@ def test_a_worker_of_an_earlier_supervisor_names_no_directory_either(daemon, spi
     os.mkdir(victim, 0o700)
     one = spin()
     daemon.attach(one.pid)
-    daemon.kill()
-    for worker in daemon.workers(one.pid):
-        os.kill(worker, signal.SIGKILL)
+    daemon.kill_with_workers(one.pid)
     path = glob.glob(f"{daemon.socket}.d/workers/*")[0]
     os.unlink(path)
     listener = socket.socket(socket.AF_UNIX)

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from daemon_harness import CALLS, Daemon, UnderYama, helpers, message
-from harness import Program, Trace, until
+from harness import Program, Trace, descriptors, until
 
 GROUP = 61900
 MEMBER = (61901, 61901, [GROUP])
@@ -512,7 +512,7 @@ def test_helpers_have_nothing_that_their_user_could_take(daemon, spin_of, place)
     found = daemon.workers(one.pid) + helpers("keeper-exact", folder)
     assert len(found) == 2
     for helper in found:
-        links = [os.readlink(f"/proc/{helper}/fd/{fd}") for fd in os.listdir(f"/proc/{helper}/fd")]
+        links = descriptors(helper).values()
         assert daemon.log not in links and not [link for link in links if "/dev/pts" in link or "/dev/tty" in link], links
         text = subprocess.run(Daemon.for_user(["/usr/bin/python3", "-c", STEAL, str(helper)], MEMBER), capture_output=True, text=True,
                               timeout=50)

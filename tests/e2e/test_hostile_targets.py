@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from harness import until
+from harness import descriptors, until
 
 CODE = """
 #include <stdio.h>
@@ -119,7 +119,7 @@ def test_a_library_that_shrinks_while_it_is_read(dyntrace, processes, scratch):
 
     def reads():
         try:
-            return any(path in os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{process.pid}/fd"))
+            return any(path in link for link in descriptors(process.pid).values())
         except OSError:
             return process.poll() is not None
     until(reads, "dyntrace to read the library")

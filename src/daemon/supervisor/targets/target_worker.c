@@ -215,12 +215,13 @@ static void let_worker_go(struct target *target)
 	bool alive = is_alive(target);
 	bool expected =
 		target->leaving || target->gone || (!target->attached && !target->entries.count);
+	bool again = alive && !expected && may_start_again(target);
 	_cleanup_error_ struct error *error =
-		alive ? error_new(ERROR_FAILED, "the worker of process %d (%s) ended", target->pid,
-				  target->process.name) :
+		alive ? error_new(ERROR_FAILED, "the worker of process %d (%s) ended%s",
+				  target->pid, target->process.name,
+				  again ? " (the next one begins: ask again)" : "") :
 			error_new(ERROR_GONE, "process %d (%s) has ended", target->pid,
 				  target->process.name);
-	bool again = alive && !expected && may_start_again(target);
 
 	log_last_words(target);
 	target_forget_worker(target);

@@ -99,9 +99,17 @@ void worker_calls_take_answered(struct target *target, struct worker_call *ret_c
 	*ret_call = take_call(target, 0);
 }
 
+/* (D13) */
+static bool is_replaying(const struct target *target)
+{
+	return target->replay != SIZE_MAX || (!target->attached && target->entries.count);
+}
+
 /* One request of a client is with the worker; behind it nothing but root's waits for long. */
 static bool may_send_next(const struct target *target)
 {
+	if (is_replaying(target))
+		return false;
 	if (!target->has_worker || target->leaving || target->ending || target->distrusted ||
 	    target->gone || target->sent == target->calls.count)
 		return false;

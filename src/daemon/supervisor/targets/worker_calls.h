@@ -4,6 +4,8 @@
  * (D9) A worker has at most one request of a client's at a time. Of those that wait, root's and
  *      those of the daemon's own user are sent first, so root waits for one request of others at
  *      most. Each is judged again when its turn comes: others may have been done meanwhile.
+ * (D13) A worker that replaces another gets what the journal has before any request of a client's:
+ *      the request finds the tracepoints that were there.
  */
 #ifndef DYNTRACE_WORKER_CALLS_H
 #define DYNTRACE_WORKER_CALLS_H
