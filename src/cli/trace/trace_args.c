@@ -7,6 +7,7 @@
 #include "control/session/session.h"
 #include "shared/program.h"
 #include "options/min_duration.h"
+#include "options/overhead_option.h"
 #include "trace_question.h"
 #include "trace_snapshot.h"
 
@@ -114,6 +115,7 @@ const struct option_spec trace_options[] = {
 	  "gets the last events at the end, and DIR.snapshot-N at each SIGUSR1), or block the target for\n"
 	  "up to 10 s until there is room (default: discard)",
 	  .choice = &trace_args.mode, .choices = modes },
+	OVERHEAD_OPTION(trace_args.overhead_text),
 	LIMIT_OPTIONS(trace_args.limit_args),
 	{ 0, "snapshot-when", "EXPR",
 	  "record in memory (--mode overwrite), and write DIR.snapshot-N when a hit makes this true:\n"
@@ -163,6 +165,7 @@ const struct option_spec trace_options[] = {
 	OPTION_MEANT("count", "--tracer count"),
 	OPTION_MEANT("log", "--tracer log"),
 	OPTION_MEANT("verbose", "--print"),
+	OPTION_MEANT("budget", "--overhead"),
 	OPTION_MEANT("size", "--max-size"),
 	OPTION_MEANT("limit", "--max-size"),
 	{ 0 },
@@ -247,6 +250,41 @@ static struct error *check_limits(void)
 	return limit_options_check(args, (enum session_mode)trace_args.mode, &trace_args.limits);
 }
 
+/* A budget needs to know what every hit costs, in one process and its children. */
+static struct error *check_overhead(void)
+{
+	const struct {
+		bool is_given;
+		const char *name, *why;
+	} others[] = {
+		{ trace_args.filter || trace_args.min_duration,
+		  trace_args.filter ? "--filter" : "--min-duration",
+		  "hits that it leaves out cost time, too, and aren't counted" },
+		{ trace_args.every || trace_args.first || trace_args.rate_text,
+		  "--every, --first and --rate",
+		  "hits that these leave out cost time, too, and aren't counted" },
+		{ trace_args.question.by || trace_args.question.of, "--by and --of",
+		  "a hit that is only counted has no key" },
+		{ trace_args.mode == SESSION_OVERWRITE || trace_args.snapshot_when,
+		  "--mode overwrite and --snapshot-when", "hits are known at the end only" },
+		{ trace_args.follow_exec, "--follow-exec", "the budget is that of one program" },
+	};
+	struct error *error = overhead_option_parse(trace_args.overhead_text, &trace_args.overhead);
+
+	if (error || !trace_args.overhead)
+		return error;
+	if (trace_args.tracer->kind != TRACER_CTF && trace_args.tracer->kind != TRACER_COUNT)
+		return error_new(ERROR_USAGE,
+				 "--overhead: not with tracer '%s' (only with ctf and count)",
+				 trace_args.tracer->name);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (others[i].is_given)
+			return error_new(ERROR_USAGE, "--overhead: not with %s (%s)", others[i].name,
+					 others[i].why);
+	}
+	return NULL;
+}
+
 static struct error *check_words(const struct words *words)
 {
 	int targets = !!trace_args.command + !!trace_args.targets.count +
@@ -287,6 +325,8 @@ static struct error *check_words(const struct words *words)
 	if (trace_args.buffer_size < DT_POOL_MIN || trace_args.buffer_size > DT_POOL_MAX)
 		return error_new(ERROR_USAGE, "--buffer-size: from 1M to 4095M");
 	struct error *error = trace_snapshot_check();
+	if (!error)
+		error = check_overhead();
 	if (!error)
 		error = check_limits();
 	return error ? error : check_markers();

@@ -32,6 +32,8 @@ struct trace_args {
 	uint64_t rate;
 	uint64_t buffer_size;
 	struct limit_args limit_args;
+	const char *overhead_text;
+	double overhead; /* a share; 0: no budget */
 	const char *snapshot_when, *on_snapshot;
 	double snapshot_every; /* s */
 	struct writer_limits limits;

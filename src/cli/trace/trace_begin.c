@@ -12,6 +12,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/quote.h"
+#include "control/session/budget/budget.h"
 #include "control/session/follow_exec/follow_exec.h"
 #include "leftovers.h"
 #include "old_trace.h"
@@ -231,14 +232,20 @@ struct error *trace_begin_create_session(struct trace_run *run)
 					   .tell = print_note,
 					   .before_change = trace_will_change,
 					   .mode = (enum session_mode)trace_args.mode,
+					   .overhead = trace_args.overhead,
 					   .limits = trace_args.limits };
 
 	if (trace_args.print)
 		options.flush_ms = PRINT_MS;
+	if (trace_args.overhead > 0 && run->opened.count > 1)
+		return error_new(ERROR_USAGE,
+				 "--overhead: not with several processes (give one pid; its children are traced with it)");
 	struct error *error = session_create(run->proc, &options, &run->session);
 
 	if (!error && options.follow_exec)
 		follow_exec_enable(run->session);
+	if (!error && options.overhead > 0)
+		error = budget_enable(run->session);
 	if (!error && trace_args.print)
 		error = begin_printing(run);
 

@@ -68,6 +68,7 @@ static struct error *check_options(const struct trace_run *run)
 		{ trace_args.buffer_size != DT_POOL_DEFAULT, "--buffer-size" },
 		{ trace_args.limits.max_size, "--max-size" },
 		{ trace_args.limits.rotate_ns, "--rotate" },
+		{ trace_args.overhead > 0, "--overhead" },
 		{ run->opened.count > 1, "several processes" },
 	};
 

@@ -271,7 +271,8 @@ static bool can_serve(const struct trace_run *run)
 {
 	return trace_args.mode == SESSION_DISCARD && !trace_args.follow_exec && !trace_args.wait &&
 	       !trace_args.follow_daemons && run->opened.count < 2 && !trace_question_asked() &&
-	       !run->screen && !trace_args.limits.max_size && !trace_args.limits.rotate_ns;
+	       !run->screen && !trace_args.limits.max_size && !trace_args.limits.rotate_ns &&
+	       !trace_args.overhead;
 }
 
 void trace_host_begin(struct trace_run *run)

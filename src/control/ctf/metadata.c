@@ -90,6 +90,20 @@ static void metadata_fates(struct strbuf *buf, const struct event_types *types)
 	}
 }
 
+/* Names the tracepoints that were demoted. */
+static void metadata_demoted(struct strbuf *buf, const struct event_types *types)
+{
+	for (size_t i = 0; i < types->count; i++) {
+		const struct event_type *type = &types->items[i];
+
+		if (type->size && type->name && (type->demoted.hits || type->demoted.off_ns))
+			strbuf_printf(buf,
+				      "\tdemoted_%" PRIu32 " = \"counted %" PRIu64
+				      ", off_ns %" PRIu64 "\";\n",
+				      type->id, type->demoted.hits, type->demoted.off_ns);
+	}
+}
+
 static void metadata_environment(struct strbuf *buf, const struct trace_info *info, bool is_mixed,
 				 const struct event_types *types)
 {
@@ -118,6 +132,7 @@ static void metadata_environment(struct strbuf *buf, const struct trace_info *in
 		metadata_string(buf, name, info->modules[i]);
 	}
 	metadata_fates(buf, types);
+	metadata_demoted(buf, types);
 	strbuf_printf(buf, "};\n\n");
 }
 

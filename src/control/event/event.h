@@ -46,6 +46,12 @@ struct event_fates {
 	uint64_t missed, unwound, inside; /* as of src/shared/layout.h; known at the end */
 };
 
+/* Of a tracepoint's only or entry event: hits without an event, while it was demoted. */
+struct event_demoted {
+	uint64_t hits; /* that were counted */
+	uint64_t off_ns; /* time in which they weren't */
+};
+
 struct event_type {
 	uint32_t id;
 	char *name; /* as the user sees it; the metadata quotes it */
@@ -61,6 +67,7 @@ struct event_type {
 	char (*labels)[EVENT_NAME_MAX];
 	uint64_t left_out; /* lines that the log didn't write */
 	struct event_fates fates; /* for the metadata */
+	struct event_demoted demoted; /* likewise */
 	/* Kept by the reader: */
 	uint64_t hits; /* events read */
 	uint64_t lost;

@@ -83,6 +83,13 @@ struct tramp_count {
 	bool own_only; /* not in forked children */
 };
 
+/* Where a trampoline's switch leads. */
+enum tramp_switch {
+	SWITCH_ON,
+	SWITCH_COUNTED, /* counts the hit in `demoted`, and records nothing */
+	SWITCH_OFF,
+};
+
 /* Calls a function in the target instead (foreign_code.h). */
 struct tramp_foreign {
 	taddr function; /* 0: none */
@@ -119,6 +126,7 @@ struct tramp_event {
 	const struct value_ops *filter;
 	struct tramp_limits limits;
 	struct tramp_count count;
+	struct tramp_count demoted; /* for SWITCH_COUNTED; cell 0: there is no such position */
 	struct tramp_foreign foreign;
 	struct tramp_watch watches[TRAMP_WATCHES_MAX]; /* if any, the event records nothing */
 	size_t watch_count;
@@ -149,13 +157,14 @@ struct tramp_event {
 	 * go on after it, so that a call which begins anew counts once. 0: no check. */
 	uint8_t check_length;
 	int32_t check_frame;
-	bool is_off; /* the switch's first value */
+	enum tramp_switch position; /* the switch's first value */
 	uint8_t origin; /* filled in: offset of the instruction in the site */
-	/* Filled in: the word that switches it, relative to the trampoline's start, and its two
+	/* Filled in: the word that switches it, relative to the trampoline's start, and its
 	 * values. */
 	uint32_t switch_offset;
 	uint32_t return_site; /* likewise, with an exit: its struct dt_return_site */
 	taddr on, off;
+	taddr counted; /* 0: as with `demoted` */
 	taddr exit_code; /* filled in, with an exit: the code that records it */
 };
 

@@ -128,6 +128,11 @@ struct error *reader_drain(struct reader *reader, size_t *ret_chunks);
 /* Writes the complete events of chunks that are still owned; they stay owned. */
 struct error *reader_flush(struct reader *reader);
 
+/* Writes events of the controller's own, of now, for that process: `count` of `words` words each,
+ * whose first word is the id. The words are changed. No effect without a trace. */
+struct error *reader_write_own(struct reader *reader, uint32_t pid, uint32_t inner_pid,
+			       uint64_t *events, size_t words, size_t count);
+
 /* Are so few chunks left that dead threads' chunks should be taken now? */
 bool reader_is_short(const struct reader *reader);
 

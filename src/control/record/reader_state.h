@@ -63,6 +63,7 @@ struct reader {
 	bool has_pairs; /* a type is one */
 	struct pairs *pairs; /* pairs.c; NULL: none was read */
 	VEC(struct open_call) open_calls;
+	uint64_t own_stream; /* number of the stream of own_events.c; 0: none yet */
 	struct pool source; /* of a snapshot: the original of `pool` */
 };
 

@@ -225,7 +225,7 @@ struct error *change_release(struct session *session, const struct tracepoint_li
 			continue;
 		semaphores_lower(session, tracepoint);
 		/* other probes may share the site, and keep its trampoline */
-		switches_write_probe(session, &tracepoint->probe, false);
+		switches_write_probe(session, &tracepoint->probe, SWITCH_OFF);
 		if (probes)
 			probes[count++] = &tracepoint->probe;
 		else /* one by one, then */

@@ -11,6 +11,8 @@
 #include "session.h"
 #include "control/tracers/call/call_tracer.h"
 #include "control/tracers/count/count_tracer.h"
+#include "control/tracers/count/demotion.h"
+#include "control/tracers/count/hit_cost.h"
 
 size_t session_tracepoint_count(const struct session *session)
 {
@@ -52,6 +54,19 @@ void info_note_fates(struct session *session)
 			(struct event_fates){ .missed = tally.missed,
 					      .unwound = tally.unwound,
 					      .inside = begun > ended ? begun - ended : 0 };
+	}
+}
+
+void info_note_demoted(struct session *session)
+{
+	for (size_t i = 0; i < session->tracepoints.count; i++) {
+		const struct tracepoint *tracepoint = session->tracepoints.items[i];
+
+		if (tracepoint->demotion && tracepoint->has_type)
+			session->types->items[tracepoint->probe.event.id].demoted =
+				(struct event_demoted){
+					.hits = demotion_hits(session, tracepoint),
+					.off_ns = demotion_off_ns(tracepoint, session->ended_ns) };
 	}
 }
 
@@ -260,6 +275,25 @@ uint64_t session_jumped_calls(const struct session *session)
 	return session->agent && session->exits->returns.v ? session->agent->pool->jumped : 0;
 }
 
+/* Adds hits that were only counted, which have no exits. */
+static void add_demotion(const struct session *session, const struct tracepoint *tracepoint,
+			 struct tracepoint_info *info)
+{
+	struct hit_cost cost = hit_cost_of(tracepoint);
+	double recorded = (double)(info->hits + info->lost);
+	uint64_t end = session->ended_ns ? session->ended_ns : now_ns();
+
+	info->cost_ns = (uint64_t)(recorded * cost.recorded);
+	if (!tracepoint->demotion)
+		return;
+	info->level = tracepoint->level;
+	info->counted = demotion_hits(session, tracepoint);
+	info->off_ns = demotion_off_ns(tracepoint, end);
+	info->steps = tracepoint->demotion->steps;
+	info->hits += info->counted;
+	info->cost_ns += (uint64_t)((double)info->counted * cost.counted);
+}
+
 struct tracepoint_info session_tracepoint(const struct session *session, size_t index)
 {
 	assert(index < session_tracepoint_count(session));
@@ -305,6 +339,7 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 	struct counts_sum counted;
 	if (info.has_exit && count_tracer_read(session, tracepoint, &counted))
 		count_tracer_times(session, &counted, &info.times);
+	add_demotion(session, tracepoint, &info);
 	return info;
 }
 

@@ -22,5 +22,7 @@ void info_begin(struct session *session);
 void info_ended(struct session *session);
 /* Gives the types, for the metadata, what became of calls without an exit. */
 void info_note_fates(struct session *session);
+/* Notes hits without an event in the event types, likewise. */
+void info_note_demoted(struct session *session);
 
 #endif

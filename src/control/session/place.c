@@ -607,7 +607,7 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 		.agent = !session->agent,
 		.exits = !session->exits->ready && exits_wanted(list),
 		.unwind = session->wants_unwind && !session->unwinding->mapped,
-		.tracers = tracers_wants(list),
+		.tracers = tracers_wants(session, list),
 		.list = list,
 	};
 

@@ -123,11 +123,23 @@ static void observe_events(void *context, const struct reader_batch *batch)
 	log_tracer_observe(session, batch);
 }
 
+static void note_process(struct session *session, pid_t pid)
+{
+	if (!session->budget || !pid)
+		return;
+	for (size_t i = 0; i < session->processes.count; i++) {
+		if (session->processes.items[i] == pid)
+			return;
+	}
+	vec_push(&session->processes, pid);
+}
+
 /* A thread is seen for the first time. */
 static void look_up_thread(void *context, struct reader_thread *thread)
 {
 	thread_liveness_outer(context, thread);
 	unwinding_note_process(context, thread->outer_pid, thread->program, thread->since);
+	note_process(context, (pid_t)thread->outer_pid);
 }
 
 struct error *recording_open(struct session *session)
@@ -154,8 +166,7 @@ struct error *recording_open(struct session *session)
 	return reader_create(&options, &session->reader);
 }
 
-/* Writes new event types to the metadata, before the first packet that has them. */
-static struct error *announce_types(struct session *session)
+struct error *recording_announce(struct session *session)
 {
 	struct error *error = session->types_announced || !session->writer ?
 				      NULL :
@@ -208,7 +219,7 @@ static struct error *read_events(struct session *session)
 	size_t chunks = 0;
 	uint64_t now = now_ns(), flush = session->options.flush_ms * NS_PER_MS;
 	uint64_t begin = __rdtsc();
-	struct error *error = announce_types(session);
+	struct error *error = recording_announce(session);
 
 	if (!error)
 		error = reader_drain(session->reader, &chunks);
@@ -258,6 +269,8 @@ int session_timeout_ms(const struct session *session)
 		return ROOM_MS;
 	if (has_quiet(session) && next > now + POLL_NS)
 		next = now + POLL_NS;
+	if (session->step_by && session->step_by < next)
+		next = session->step_by;
 	return next > now ? (int)((next - now) / NS_PER_MS) + 1 : 0;
 }
 
@@ -341,7 +354,7 @@ void recording_make_room(struct session *session)
 	struct recording *recording = session->recording;
 	if (!session->reader || recording->failed || session->options.mode == SESSION_OVERWRITE)
 		return;
-	recording->failed = announce_types(session);
+	recording->failed = recording_announce(session);
 	if (!recording->failed)
 		recording->failed = reader_drain(session->reader, &chunks);
 }
@@ -362,7 +375,7 @@ struct error *recording_finish(struct session *session, struct session_summary *
 		error_free(writer_close(take_ptr(&session->reopened)));
 	if (!session->reader) /* no tracepoint ever recorded */
 		return error;
-	struct error *unsaid = announce_types(session);
+	struct error *unsaid = recording_announce(session);
 	if (unsaid)
 		reader_close_trace(session->reader);
 	struct error *unwritten = reader_finish(session->reader, &summary->totals);
@@ -374,6 +387,7 @@ struct error *recording_finish(struct session *session, struct session_summary *
 	if (!log_tracer_prints(session))
 		clock_refine(&session->clock);
 	info_note_fates(session);
+	info_note_demoted(session);
 	if (!error || error_kind(error) == ERROR_FULL) /* there is a reserve */
 		error = error_first(error, writer_update(session->writer, &session->clock));
 	writer_get_removed(session->writer, &summary->removed);
@@ -444,7 +458,7 @@ struct error *session_flush(struct session *session)
 		return NULL;
 	if (session->options.mode == SESSION_OVERWRITE)
 		return count_buffers(session);
-	error = announce_types(session);
+	error = recording_announce(session);
 	if (!error)
 		error = reader_drain(session->reader, &chunks);
 	return error ? error : reader_flush(session->reader);

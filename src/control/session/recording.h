@@ -10,6 +10,8 @@ bool recording_create(struct session *session);
 void recording_free(struct session *session);
 /* Makes the trace's files, with the first tracepoint of the list that has a site and events. */
 struct error *recording_open_trace(struct session *session, const struct tracepoint_list *list);
+/* Writes new event types to the metadata, before the first packet that has them. */
+struct error *recording_announce(struct session *session);
 /* Creates the reader of the target's buffers. */
 struct error *recording_open(struct session *session);
 /* Sleeps until the target has something for us, at most timeout_ms. */

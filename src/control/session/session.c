@@ -112,6 +112,7 @@ void session_destroy(struct session *session)
 	for (size_t i = 0; i < session->requests.count; i++)
 		request_drop(session->requests.items[i]);
 	vec_free(&session->requests);
+	vec_free(&session->processes);
 	vec_free(&session->free_counters);
 	vec_free(&session->unused_ids);
 	free(session->found.items);
@@ -175,9 +176,19 @@ struct error *session_begin(struct session *session, struct stop *held)
 	return error;
 }
 
+/* The time until the next step: a guest may want it sooner. */
+static unsigned sooner(const struct session *session, unsigned timeout_ms)
+{
+	uint64_t now = now_ns(), by = session->step_by;
+
+	if (!by || by >= now + timeout_ms * 1000000ULL)
+		return timeout_ms;
+	return by > now ? (unsigned)((by - now) / 1000000) + 1 : 0;
+}
+
 struct error *session_step(struct session *session, unsigned timeout_ms)
 {
-	recording_wait(session, timeout_ms);
+	recording_wait(session, sooner(session, timeout_ms));
 	struct error *error = session_modules_step(session);
 	fencing_step(session, now_ns());
 	garbage_step(session, now_ns());

@@ -271,7 +271,7 @@ static struct error *remove_list(struct session *session, struct tracepoint_list
 	assert(next == list->count); /* both lists are in the same order */
 	session->tracepoints.count = kept;
 	for (size_t i = 0; i < list->count; i++) {
-		switches_write_former(session, list->items[i], false);
+		switches_write_former(session, list->items[i], SWITCH_OFF);
 		session_notify(session, SESSION_GONE, list->items[i]->name);
 	}
 	tracers_forget(session, list);
@@ -491,7 +491,7 @@ static struct error *exchange(struct session *session, struct tracepoint *old,
 	struct tracepoint_list in = { .items = &twin, .count = 1 },
 			       out = { .items = &old, .count = 1 };
 
-	old->probe.event.is_off = true;
+	old->probe.event.position = SWITCH_OFF;
 	struct error *error = commands_place(session, &in);
 	if (error) {
 		commands_retire(session, &in);

@@ -92,7 +92,7 @@ void types_give_back(struct session *session, const struct tracepoint *tracepoin
 
 /* ---- new ids -------------------------------------------------------------------------------- */
 
-static struct error *add_type(struct session *session, struct event_type *type)
+struct error *types_add(struct session *session, struct event_type *type)
 {
 	struct error *error = NULL;
 
@@ -115,12 +115,12 @@ static struct error *add_types(struct session *session, struct tracepoint *trace
 			       struct event_type *type, struct event_type *exit)
 {
 	tracepoint->probe.event.id = (uint32_t)session->types->count;
-	struct error *error = add_type(session, type);
+	struct error *error = types_add(session, type);
 
 	tracepoint->has_type = !error;
 	if (exit && error)
 		free_type(exit);
-	return error || !exit ? error : add_type(session, exit);
+	return error || !exit ? error : types_add(session, exit);
 }
 
 static struct error *assign(struct session *session, struct tracepoint *tracepoint)

@@ -7,6 +7,7 @@
 #include "control/base/cleanup.h"
 #include "control/tracers/call/call_tracer.h"
 #include "control/tracers/count/count_tracer.h"
+#include "control/tracers/count/demotion.h"
 #include "control/tracers/loading/loading.h"
 #include "control/tracers/log/log_tracer.h"
 #include "control/tracers/lttng/lttng_tracer.h"
@@ -35,14 +36,15 @@ void tracers_free_use(struct session *session, struct tracepoint *tracepoint)
 	call_tracer_free_use(session, tracepoint);
 	lttng_tracer_free_use(tracepoint);
 	count_tracer_free_use(tracepoint);
+	demotion_free(tracepoint);
 }
 
-bool tracers_wants(const struct tracepoint_list *list)
+bool tracers_wants(const struct session *session, const struct tracepoint_list *list)
 {
 	size_t plain, timed;
 	uint64_t keyed;
 
-	count_tracer_cells(list, &plain, &timed, &keyed);
+	count_tracer_cells(session, list, &plain, &timed, &keyed);
 	return plain + timed + keyed > 0;
 }
 
@@ -68,6 +70,8 @@ struct error *tracers_prepare(struct session *session, const struct tracepoint_l
 
 		if (tracer && !tracer->uses_pool)
 			error = count_tracer_prepare(session, list->items[i]);
+		if (!error)
+			error = demotion_prepare(session, list->items[i]);
 	}
 	if (!error)
 		error = lttng_tracer_prepare(session, list, held);

@@ -17,7 +17,7 @@ void tracers_free_use(struct session *session, struct tracepoint *tracepoint);
 struct error *tracers_from(struct session *session, taddr *ret_from);
 
 /* Does the list need tracers_map? */
-bool tracers_wants(const struct tracepoint_list *list);
+bool tracers_wants(const struct session *session, const struct tracepoint_list *list);
 /* Maps the tracers' memory by way of a held thread. */
 struct error *tracers_map(struct session *session, const struct tracepoint_list *list,
 			  struct stop *stop);

@@ -33,6 +33,7 @@ struct session_options {
 	bool follow_exec; /* trace also the programs that the target and its children execute */
 	bool several; /* more processes will be joined (follow_exec_join) */
 	enum session_mode mode;
+	double overhead; /* the share of CPU time that tracing may take (session/budget); 0: any */
 	struct writer_limits limits; /* of the trace */
 	unsigned block_ms; /* SESSION_BLOCK: how long a thread waits; 0: SESSION_BLOCK_MS */
 	unsigned flush_ms; /* the longest that an event waits to be written; 0: the default */

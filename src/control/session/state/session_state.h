@@ -31,7 +31,7 @@ struct found_sites {
 };
 
 /*
- * A room above session/ that takes part in the life of a session: follow_exec/ and takeover/.
+ * A room above session/ that takes part in the life of a session: follow_exec/, takeover/, budget/.
  * Functions that a guest doesn't need are NULL.
  */
 struct session_guest {
@@ -44,7 +44,7 @@ struct session_guest {
 	void (*end)(struct session *session, struct session_summary *summary);
 	void (*free)(struct session *session);
 };
-#define SESSION_GUESTS 2
+#define SESSION_GUESTS 3
 
 struct session {
 	/* NULL, or the session whose trace and buffers this one uses (F1) */
@@ -99,12 +99,19 @@ struct session {
 	uint64_t begun_ns; /* likewise: before the first placing */
 	uint64_t paused_ns; /* likewise: when recording was stopped last */
 	uint64_t recorded_since, recorded; /* TSC cycles: last begin; times before it, added up */
+	/* A guest wants a step by then; ns of CLOCK_MONOTONIC; 0: none does. */
+	uint64_t step_by;
+	/* With a budget: processes that have recorded, and the share of CPU time that tracing took
+	 * lately, by estimate. */
+	VEC(pid_t) processes;
+	double overhead;
 	/* NULL, or called when all probes are out and the pool is still mapped */
 	struct error *(*quiet)(struct session *session);
 
 	const struct session_guest *guests[SESSION_GUESTS]; /* the first NULL ends the list */
 
 	/* Parts, each with the file or folder that owns it. */
+	struct budget *budget; /* session/budget */
 	struct call_tracer *call; /* tracers/call */
 	struct children *children; /* session/processes/children.c */
 	struct collection *collection; /* session/garbage.c */

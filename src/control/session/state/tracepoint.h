@@ -10,6 +10,7 @@
 
 #include "shared/taddr.h"
 #include "control/event/event.h"
+#include "control/event/tramp_event.h"
 #include "control/record/latency.h"
 
 enum tracepoint_kind {
@@ -84,6 +85,12 @@ struct tracepoint_info {
 	uint64_t missed; /* calls that got no return stub, and may have returned */
 	uint64_t inside; /* calls that had not returned when recording ended */
 	struct tracepoint_times times;
+	/* With a budget: */
+	enum tramp_switch level;
+	uint64_t counted; /* hits, among `hits`, that were only counted */
+	uint64_t off_ns; /* time in which hits weren't counted */
+	uint64_t steps; /* changes of its level */
+	uint64_t cost_ns; /* CPU time that its hits took from the target, by estimate */
 };
 
 #endif

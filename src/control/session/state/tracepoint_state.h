@@ -12,6 +12,7 @@
 
 struct call_use;
 struct count_use;
+struct demotion;
 struct lttng_use;
 
 /* Counts under an event id: another tracepoint's, or this one's under an earlier id. */
@@ -28,6 +29,7 @@ struct tracepoint {
 	enum tracepoint_kind kind;
 	bool from_glob;
 	bool is_off; /* switched off by the user */
+	enum tramp_switch level; /* chosen by session/budget */
 	bool waits; /* for its module: it has no place yet */
 	bool has_type; /* probe.event.id is valid */
 	struct probe probe; /* place.name is owned */
@@ -43,6 +45,7 @@ struct tracepoint {
 	bool has_counter;
 	uint32_t counter; /* of dt_pool.counters */
 	uint64_t placed_ns; /* of CLOCK_MONOTONIC */
+	struct demotion *demotion; /* demotion.c; NULL: no budget, or it can't be demoted */
 	struct lttng_use *lttng; /* lttng_tracer.c; NULL: not its tracer */
 	struct count_use *count; /* count_tracer.c; NULL: no count in the target */
 	struct call_use *call; /* call_tracer.c; NULL: not its tracer */

@@ -9,7 +9,7 @@
 
 #include "control/codegen/tramp_env.h"
 
-/* The most bytes that an exit adds to a trampoline. */
+/* The most bytes that an exit, keys and `demoted` add to a trampoline. */
 size_t count_room(const struct tramp_event *event);
 
 /* Labels of a count by key. Zero them first. */
@@ -27,6 +27,10 @@ void count_emit_hit(struct emitter *e, const struct tramp_env *env, const struct
 void count_emit_slow(struct emitter *e, const struct tramp_env *env,
 		     const struct tramp_event *event, int32_t saved, struct count_key_labels *l,
 		     struct label *out);
+
+/* After record_emit_save: counts a hit in a cell without times, or jumps to `out` likewise. */
+void count_emit_demoted(struct emitter *e, const struct tramp_env *env,
+			const struct tramp_count *count, struct label *out);
 
 /* The code that the tracepoint's return stubs jump to. */
 void count_emit_exit(struct emitter *e, const struct tramp_env *env,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "control/record/histogram.h"
+#include "demotion.h"
 
 bool count_tracer_create(struct session *session)
 {
@@ -43,14 +44,16 @@ static bool has_times(const struct tracepoint *tracepoint)
 	return tracepoint->tracer->kind == TRACER_COUNT && tracepoint->probe.event.exit;
 }
 
-void count_tracer_cells(const struct tracepoint_list *list, size_t *ret_plain, size_t *ret_timed,
-			uint64_t *ret_keyed)
+void count_tracer_cells(const struct session *session, const struct tracepoint_list *list,
+			size_t *ret_plain, size_t *ret_timed, uint64_t *ret_keyed)
 {
 	*ret_plain = *ret_timed = *ret_keyed = 0;
 	for (size_t i = 0; i < list->count; i++) {
 		const struct tracepoint *tracepoint = list->items[i];
 		const struct tracer *tracer = tracepoint_placed_tracer(tracepoint);
 
+		if (!tracepoint->demotion && demotion_is_wanted(session, tracepoint))
+			*ret_plain += 1;
 		if (!tracer || tracer->uses_pool || tracepoint->count)
 			continue;
 		struct count_keys keys = count_keys_of(tracepoint);
@@ -67,7 +70,7 @@ struct error *count_tracer_map(struct session *session, const struct tracepoint_
 	size_t plain, timed;
 	uint64_t keyed;
 
-	count_tracer_cells(list, &plain, &timed, &keyed);
+	count_tracer_cells(session, list, &plain, &timed, &keyed);
 	return counts_map(&session->count->counts, stop, session->agent, plain, timed, keyed);
 }
 

@@ -124,6 +124,32 @@ static bool is_touched(const struct counts_area *area, uint64_t at)
 	return data == page || (data < 0 && errno != ENXIO);
 }
 
+bool counts_are_touched(const struct counts *counts, const struct counts_cell *cell)
+{
+	const struct counts_area *area = &counts->areas.items[cell->area];
+
+	for (uint32_t row = 0; row < area->rows; row++) {
+		if (is_touched(area, row * area->row_size + cell->offset))
+			return true;
+	}
+	return false;
+}
+
+uint64_t counts_hits(const struct counts *counts, const struct counts_cell *cell)
+{
+	const struct counts_area *area = &counts->areas.items[cell->area];
+	uint64_t hits = 0;
+
+	assert(cell->area < counts->areas.count && cell->offset < area->used);
+	for (uint32_t row = 0; row < area->rows; row++) {
+		const struct dt_cell *at =
+			(const void *)(area->here + row * area->row_size + cell->offset);
+
+		hits += __atomic_load_n(&at->hits, __ATOMIC_RELAXED);
+	}
+	return hits;
+}
+
 /* Adds one row's part; the target writes there meanwhile. */
 static void add_row(const struct dt_cell *cell, struct dt_cell *words)
 {

@@ -55,6 +55,11 @@ struct tramp_count counts_way(const struct counts *counts, const struct counts_c
 void counts_read(const struct counts *counts, const struct counts_cell *cell,
 		 struct counts_sum *ret_sum);
 
+/* The hits alone. Of a cell with times this gives memory to pages that have none. */
+uint64_t counts_hits(const struct counts *counts, const struct counts_cell *cell);
+/* Has any of the cell's pages memory? Those of a cell that was ever used have. */
+bool counts_are_touched(const struct counts *counts, const struct counts_cell *cell);
+
 /* Adds the sums to `words`, of which cells without times use only `hits`. */
 void counts_gather(const struct counts *counts, const struct counts_cell *cell,
 		   struct dt_cell *words);

@@ -1,7 +1,8 @@
 /*
  * A trampoline, for one tracepoint on a site of two moved instructions:
  *
- *	start:	jmp  [switch]		to `on`, or to `off` while the tracepoint is disabled
+ *	start:	jmp  [switch]		to `on`; to `off` while the tracepoint is disabled, to `counted`
+ *				while it is demoted (session/budget)
  *	on:	save			record_code.h draws the stack
  *		rcx = the thread's slot, by FS base; unknown or another thread's: slow
  *	reserve: rbx = slot.reserve, rdx = clock, by cmpxchg; no room, clock gap or step back: slow
@@ -11,7 +12,8 @@
  *		second instruction, moved
  *		jmp  back
  *	slow:	call dt_slow		rcx = slot: on to reserve; 0: on to out
- *	switch:	address of `on` or `off`
+ *	counted: save, one more hit, restore, jmp off
+ *	switch:	address of `on`, `off` or `counted`
  */
 #include "control/trampoline/trampoline.h"
 
@@ -303,6 +305,23 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env,
 	exit_emit_miss(e, env, event, has_fast_path(event), &l->exit);
 }
 
+/* Out of line: counts the hit of a demoted tracepoint, before anything of `on` has run. */
+static void emit_demoted(struct emitter *e, const struct tramp_env *env, struct tramp_event *event)
+{
+	struct label out = { 0 };
+
+	if (!event->demoted.cell.v)
+		return;
+	emit_note(e, "demoted: only count the hit");
+	emit_row(e, 0, event->origin, 0);
+	event->counted = emit_pc(e);
+	record_emit_save(e, event->keep_red_zone);
+	count_emit_demoted(e, env, &event->demoted, &out);
+	emit_bind(e, &out);
+	record_emit_restore(e, event->keep_red_zone);
+	emit_jmp_to(e, event->off);
+}
+
 /* Writes the code that the tracepoint's return stubs jump to. */
 static void emit_exit(struct emitter *e, const struct tramp_env *env,
 		      const struct tramp_event *event)
@@ -342,7 +361,9 @@ static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp
 		memcpy(e->bytes + event->switch_offset - sizeof(distance), &distance,
 		       sizeof(distance));
 		event->switch_offset = (uint32_t)e->size;
-		emit_u64(e, event->is_off ? event->off.v : event->on.v);
+		emit_u64(e, event->position == SWITCH_OFF     ? event->off.v :
+			    event->position == SWITCH_COUNTED ? event->counted.v :
+								event->on.v);
 		if (event->exit && exit_emit_site(e, env, event, &labels[i].exit))
 			emit_exit(e, env, event);
 		if (event->leaves)
@@ -440,9 +461,11 @@ static struct error *emit_all(struct emitter *e, struct tramp *tramp, const stru
 	struct error *error = emit_body(e, tramp, env, labels);
 	if (error)
 		return error;
-	for (size_t i = 0; i < tramp->event_count; i++)
+	for (size_t i = 0; i < tramp->event_count; i++) {
 		if (!tramp_event_is_own(tramp->events[i]))
 			emit_slow(e, env, tramp->events[i], &labels[i]);
+		emit_demoted(e, env, tramp->events[i]);
+	}
 	emit_data(e, tramp, env, labels);
 	tramp_frame_end(e, tramp->insns[0].pc);
 	return NULL;

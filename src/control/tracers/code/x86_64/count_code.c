@@ -18,6 +18,7 @@
 #define CELL(field) ((int32_t)offsetof(struct dt_cell, field))
 #define EXIT_ROOM 896
 #define KEY_ROOM 768 /* with a call of the agent */
+#define DEMOTED_ROOM 128
 #define TABLE(field) ((int32_t)offsetof(struct dt_key_table, field))
 #define KEY_SLOT(field) ((int32_t)offsetof(struct dt_key_slot, field))
 #define KEY_SLOT_SHIFT 4
@@ -31,6 +32,7 @@ size_t count_room(const struct tramp_event *event)
 	const struct tramp_keys *keys = &event->count.keys;
 
 	return (event->count.cell.v && event->exit ? EXIT_ROOM : 0) +
+	       (event->demoted.cell.v ? DEMOTED_ROOM : 0) +
 	       (keys->capacity ? KEY_ROOM + filter_value_room(keys->native) : 0);
 }
 
@@ -230,6 +232,16 @@ void count_emit_hit(struct emitter *e, const struct tramp_env *env, const struct
 	emit_note(e, "its value");
 	emit_mov(e, RCX, RDX);
 	emit_count_value(e);
+}
+
+void count_emit_demoted(struct emitter *e, const struct tramp_env *env,
+			const struct tramp_count *count, struct label *out)
+{
+	if (count->own_only)
+		record_emit_own_only(e, env, out);
+	emit_find_cell(e, count);
+	emit_note(e, "one more hit");
+	emit_lock_inc_mem(e, mem_at(RBX, CELL(hits)));
 }
 
 /* ---- exits ----------------------------------------------------------------------------------- */

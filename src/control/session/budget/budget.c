@@ -1,0 +1,341 @@
+#include "budget.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "budget_state.h"
+#include "control/base/cleanup.h"
+#include "control/base/now.h"
+#include "control/session/state/switches.h"
+#include "control/tracers/count/count_tracer.h"
+#include "control/tracers/count/demotion.h"
+#include "control/tracers/count/hit_cost.h"
+
+#define MS 1000000ULL
+#define LOOK_NS (50 * MS)
+#define PEEK_NS (10 * MS) /* how long those that are off are counted, to know their rates */
+#define PEEK_PAUSE_NS (1000 * MS)
+#define RAISE_PAUSE_NS (500 * MS) /* after any change of levels */
+#define PEAK_NS (1500 * MS) /* a peak counts for one to two of these */
+/* Levels are lowered to the first share of the budget, and raised up to the second, by peaks. */
+#define LOWER_TO 0.75
+#define RAISE_TO 0.6
+#define IDLE_CPU 0.1 /* processors: a target that uses less counts as if it used so much */
+#define SHORT_NS 100.0 /* a call that takes longer tells more */
+#define WORTH_MAX 100.0
+
+/* ---- what is seen ---------------------------------------------------------------------------- */
+
+/* CPU time of a process so far, in ns; 0: it is gone. */
+static uint64_t cpu_time(pid_t pid)
+{
+	struct timespec time;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &time))
+		return 0;
+	return (uint64_t)time.tv_sec * 1000000000ULL + (uint64_t)time.tv_nsec;
+}
+
+/* CPU time of all known processes since the last look. */
+static uint64_t spent(struct session *session, struct budget *budget)
+{
+	size_t count = session->processes.count;
+	uint64_t sum = 0;
+
+	if (count > budget->cpu_count) {
+		uint64_t *cpu = reallocarray(budget->cpu, count, sizeof(*cpu));
+
+		if (!cpu)
+			return 0;
+		memset(cpu + budget->cpu_count, 0, (count - budget->cpu_count) * sizeof(*cpu));
+		budget->cpu = cpu;
+		budget->cpu_count = count;
+	}
+	for (size_t i = 0; i < count; i++) {
+		uint64_t now = cpu_time(session->processes.items[i]);
+
+		if (budget->cpu[i] && now > budget->cpu[i])
+			sum += now - budget->cpu[i];
+		budget->cpu[i] = now;
+	}
+	return sum;
+}
+
+/* Hits that were recorded, or counted by the tracer itself. */
+static uint64_t recorded_hits(const struct session *session, struct tracepoint *tracepoint)
+{
+	const struct event_type *type = &session->types->items[tracepoint->probe.event.id];
+	struct demotion *demotion = tracepoint->demotion;
+	const struct counts *counts = &session->count->counts;
+
+	if (!tracepoint->count)
+		return type->hits + type->lost;
+	if (tracepoint->count->cell.has_times && !demotion->is_touched)
+		demotion->is_touched = counts_are_touched(counts, &tracepoint->count->cell);
+	if (tracepoint->count->cell.has_times && !demotion->is_touched)
+		return 0;
+	return counts_hits(counts, &tracepoint->count->cell);
+}
+
+static double worth_of(const struct session *session, const struct tracepoint *tracepoint)
+{
+	struct tracepoint_times times = { 0 };
+
+	latency_times(&session->latency, tracepoint->probe.event.id, &times);
+	double mean = times.calls ? (double)times.durations / (double)times.calls : 0;
+	double worth = mean / SHORT_NS;
+	return worth < 1 ? 1 : worth > WORTH_MAX ? WORTH_MAX : worth;
+}
+
+/* Notes the tracepoint's hits since the last look; returns what they have cost, in ns. */
+static double see(const struct session *session, struct tracepoint *tracepoint)
+{
+	struct demotion *demotion = tracepoint->demotion;
+	struct hit_cost cost = hit_cost_of(tracepoint);
+	uint64_t recorded = recorded_hits(session, tracepoint) - demotion->recorded;
+	uint64_t counted = demotion_hits(session, tracepoint) - demotion->counted;
+
+	demotion->recorded += recorded;
+	demotion->counted += counted;
+	demotion->hits = recorded + counted;
+	return (double)recorded * cost.recorded + (double)counted * cost.counted;
+}
+
+/* Computes the rate of these hits, and its peaks; `own`: the target's own CPU time meanwhile. */
+static void rate(const struct session *session, const struct budget *budget,
+		 struct tracepoint *tracepoint, double own, struct budget_item *item)
+{
+	struct demotion *demotion = tracepoint->demotion;
+	struct hit_cost cost = hit_cost_of(tracepoint);
+
+	if (tracepoint->level != SWITCH_OFF || (budget->peeks && !demotion->is_out))
+		demotion->rate = (double)demotion->hits * 1e9 / own;
+	if (budget->new_peaks) {
+		demotion->peak_before = demotion->peak;
+		demotion->peak = 0;
+	}
+	if (demotion->peak < demotion->rate)
+		demotion->peak = demotion->rate;
+	*item = (struct budget_item){ .level = tracepoint->level,
+				      .rate = demotion->rate,
+				      /* what is off can be taken out */
+				      .cost = { cost.recorded, cost.counted, 0 },
+				      .worth = worth_of(session, tracepoint),
+				      .is_fixed = demotion->is_out,
+				      .has_counted = cost.counted < cost.recorded };
+}
+
+static bool make_room(struct budget *budget, size_t count)
+{
+	if (count <= budget->room)
+		return true;
+	void *items = reallocarray(budget->items, count, sizeof(*budget->items));
+	budget->items = items ? items : budget->items;
+	void *list = reallocarray(budget->tracepoints, count, sizeof(*budget->tracepoints));
+	budget->tracepoints = list ? list : budget->tracepoints;
+	if (!items || !list)
+		return false;
+	budget->room = count;
+	return true;
+}
+
+/* Lists what can be demoted, with the rates of the last `ns`. False: out of memory. */
+static bool look(struct session *session, struct budget *budget, uint64_t ns)
+{
+	double cost = 0, idle = IDLE_CPU * (double)ns;
+
+	budget->count = 0;
+	if (!make_room(budget, session->tracepoints.count))
+		return false;
+	for (size_t i = 0; i < session->tracepoints.count; i++) {
+		struct tracepoint *tracepoint = session->tracepoints.items[i];
+
+		if (!tracepoint->demotion || !tracepoint->has_type ||
+		    (!tracepoint->probe.site && !tracepoint->demotion->is_out))
+			continue;
+		budget->tracepoints[budget->count++] = tracepoint;
+		cost += see(session, tracepoint);
+	}
+	double own = (double)spent(session, budget) - cost;
+	own = own > idle ? own : idle;
+	budget->cpu_share = own / (double)ns;
+	for (size_t i = 0; i < budget->count; i++)
+		rate(session, budget, budget->tracepoints[i], own, &budget->items[i]);
+	return true;
+}
+
+/* What hits cost of tracepoints that are off, and still in the code. */
+static double off_cost(const struct budget *budget)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < budget->count; i++) {
+		const struct demotion *demotion = budget->tracepoints[i]->demotion;
+
+		if (budget->tracepoints[i]->level == SWITCH_OFF && !demotion->is_out)
+			sum += demotion->rate * hit_cost_clock_ns() * HIT_COST_OFF;
+	}
+	return sum;
+}
+
+/* ---- what is done ---------------------------------------------------------------------------- */
+
+static void change(struct session *session, struct budget *budget, struct tracepoint *tracepoint,
+		   enum tramp_switch to, uint64_t now)
+{
+	struct demotion *demotion = tracepoint->demotion;
+
+	if (tracepoint->level == SWITCH_OFF) {
+		demotion->off_ns += now - demotion->off_since;
+		demotion->off_since = 0;
+	}
+	if (to == SWITCH_OFF)
+		demotion->off_since = now;
+	tracepoint->level = to;
+	demotion->steps++;
+	switches_write(session, tracepoint); /* U1 */
+	vec_push(&budget->steps, ((struct tracepoint_step){ tracepoint, to }));
+}
+
+/* Changes levels to those of the items. True: some changed. */
+static bool apply(struct session *session, struct budget *budget, uint64_t now)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < budget->count; i++) {
+		if (budget->tracepoints[i]->level == budget->items[i].level)
+			continue;
+		change(session, budget, budget->tracepoints[i], budget->items[i].level, now);
+		any = true;
+	}
+	return any;
+}
+
+static void set_peaks(struct budget *budget)
+{
+	for (size_t i = 0; i < budget->count; i++) {
+		const struct demotion *demotion = budget->tracepoints[i]->demotion;
+
+		budget->items[i].rate = demotion->peak > demotion->peak_before ?
+						demotion->peak :
+						demotion->peak_before;
+	}
+}
+
+static void lower(struct session *session, struct budget *budget, double limit, uint64_t now)
+{
+	if (!budget_choice_lower(budget->items, budget->count, limit))
+		return;
+	if (apply(session, budget, now))
+		budget->changed = now;
+	budget_out_take(session, budget,
+			budget_choice_cost(budget->items, budget->count) + off_cost(budget) - limit,
+			now);
+}
+
+static void raise_levels(struct session *session, struct budget *budget, double limit, uint64_t now)
+{
+	budget_out_back(session, budget, now);
+	if (now < budget->changed + RAISE_PAUSE_NS)
+		return;
+	set_peaks(budget);
+	if (budget_choice_raise(budget->items, budget->count, limit) &&
+	    apply(session, budget, now))
+		budget->changed = now;
+}
+
+static void decide(struct session *session, struct budget *budget, uint64_t now)
+{
+	double cost = budget_choice_cost(budget->items, budget->count) + off_cost(budget);
+	double limit = session->options.overhead * 1e9;
+
+	session->overhead = cost / 1e9;
+	if (cost > limit)
+		lower(session, budget, LOWER_TO * limit, now);
+	else
+		raise_levels(session, budget, RAISE_TO * limit, now);
+}
+
+/* Counts hits of tracepoints that are off, for a moment: else nobody knew when they can come
+ * back. */
+static void peek(struct session *session, struct budget *budget, bool begin, uint64_t now)
+{
+	budget->peeks = false;
+	for (size_t i = 0; i < session->tracepoints.count && !session->stopped; i++) {
+		struct tracepoint *tracepoint = session->tracepoints.items[i];
+
+		if (tracepoint->level != SWITCH_OFF || !tracepoint->demotion ||
+		    tracepoint->demotion->is_out || tracepoint->is_off)
+			continue;
+		if (begin)
+			switches_write_probe(session, &tracepoint->probe, SWITCH_COUNTED);
+		else
+			switches_write(session, tracepoint);
+		budget->peeks |= begin;
+	}
+	if (begin)
+		budget->peeked = now;
+}
+
+static void step(struct session *session, uint64_t now)
+{
+	struct budget *budget = session->budget;
+	uint64_t ns = now - budget->looked;
+
+	if (!session->begun || !budget || session->stopped || !session->agent)
+		return;
+	if (budget->looked && ns < (budget->peeks ? PEEK_NS : LOOK_NS))
+		return;
+	/* all hits up to now, not only those of full chunks */
+	if (session->reader)
+		error_free(reader_flush(session->reader));
+	uint64_t before = budget->looked;
+	budget->looked = now;
+	budget->new_peaks = now >= budget->peaks_since + PEAK_NS;
+	if (budget->new_peaks)
+		budget->peaks_since = now;
+	if (!before) {
+		spent(session, budget);
+		error_free(budget_steps_declare(session, budget));
+	}
+	if (before && look(session, budget, ns)) {
+		bool peeked = budget->peeks;
+
+		decide(session, budget, now);
+		if (peeked)
+			peek(session, budget, false, now);
+		error_free(budget_steps_write(session, budget));
+	}
+	if (now >= budget->peeked + PEEK_PAUSE_NS)
+		peek(session, budget, true, now);
+	session->step_by = now + (budget->peeks ? PEEK_NS : LOOK_NS);
+}
+
+static void free_budget(struct session *session)
+{
+	struct budget *budget = session->budget;
+
+	if (!budget)
+		return;
+	free(budget->cpu);
+	free(budget->items);
+	free(budget->tracepoints);
+	vec_free(&budget->steps);
+	free(budget);
+	session->budget = NULL;
+}
+
+static const struct session_guest guest = { .step = step, .free = free_budget };
+
+struct error *budget_enable(struct session *session)
+{
+	assert(session->options.overhead > 0 && !session->budget);
+	session->budget = calloc(1, sizeof(*session->budget));
+	if (!session->budget || !vec_push(&session->processes, session->proc->pid))
+		return error_new(ERROR_FAILED, "out of memory");
+	session_invite(session, &guest);
+	return NULL;
+}

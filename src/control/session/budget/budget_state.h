@@ -1,0 +1,47 @@
+/*
+ * budget_state.h - what the files of session/budget share.
+ */
+#ifndef DYNTRACE_BUDGET_STATE_H
+#define DYNTRACE_BUDGET_STATE_H
+
+#include "budget.h"
+#include "budget_choice.h"
+#include "control/session/state/session_state.h"
+
+struct tracepoint_step {
+	struct tracepoint *tracepoint;
+	enum tramp_switch to;
+};
+
+struct budget {
+	uint64_t looked; /* ns of CLOCK_MONOTONIC: the last look */
+	uint64_t changed; /* the last time that levels were */
+	uint64_t peeked; /* the last time that those that are off were counted */
+	bool peeks; /* they are now, until the next look */
+	uint64_t peaks_since; /* when struct demotion.peak was begun */
+	bool new_peaks; /* this look begins another */
+	uint64_t *cpu; /* by session->processes: CPU time at the last look, ns */
+	size_t cpu_count;
+	double cpu_share; /* of the target at the last look, its own part; in processors */
+	/* Of budget_out.c: the last time that some were taken out, cpu_share then; when they are
+	 * put back, and how long that was put off. */
+	uint64_t out_at, back_at, back_pause;
+	double out_cpu;
+	uint32_t type; /* of the steps' events; 0: none */
+	struct budget_item *items;
+	struct tracepoint **tracepoints; /* of these items */
+	size_t count, room;
+	VEC(struct tracepoint_step) steps;
+};
+
+/* Takes so many out of the code that this much is saved, in ns per second. */
+void budget_out_take(struct session *session, struct budget *budget, double excess, uint64_t now);
+/* Puts them back, if it is time. */
+void budget_out_back(struct session *session, struct budget *budget, uint64_t now);
+
+/* Makes the type of the events that tell of steps, if there is a trace. */
+struct error *budget_steps_declare(struct session *session, struct budget *budget);
+/* Writes the steps to the trace, and forgets them. */
+struct error *budget_steps_write(struct session *session, struct budget *budget);
+
+#endif
