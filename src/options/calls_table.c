@@ -87,7 +87,7 @@ void calls_table_sort(struct calls_row *rows, size_t count, enum calls_sort sort
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
-enum shape { COUNT, NUMBER, FATE, VALUE, SELF, RATE };
+enum shape { COUNT, NUMBER, FATE, VALUE, SELF, RATE, TIME };
 enum { WIDE = 1, EXITS = 2, PLAIN = 4 /* only without values, or wide */, DATA = 8 };
 
 static const struct column {
@@ -101,6 +101,8 @@ static const struct column {
 	{ "calls", COUNT, 0, 0, AT(calls) },
 	{ "hits", NUMBER, WIDE | EXITS, 0, AT(hits) },
 	{ "lost", NUMBER, WIDE, CALLS_HAS_LOST, AT(lost) },
+	{ "counted", NUMBER, 0, CALLS_HAS_COUNTED, AT(counted) },
+	{ "off", TIME, WIDE, CALLS_HAS_COUNTED, AT(off) },
 	{ "hits/s", RATE, PLAIN, CALLS_HAS_RATE, AT(rate) },
 	{ "total", VALUE, EXITS, 0, AT(total) },
 	{ "self", SELF, EXITS, CALLS_HAS_SELF, AT(self) },
@@ -116,6 +118,7 @@ static const struct column {
 	{ "partial", FATE, EXITS | DATA, CALLS_HAS_CUT, AT(partial) },
 #undef AT
 };
+#define DEMOTED_MAX 8
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
 static bool is_shown(const struct calls_table *table, const struct column *column)
@@ -156,6 +159,8 @@ static void make_cell(const struct calls_table *table, const struct calls_row *r
 	else if (column->shape == COUNT || column->shape == NUMBER ||
 		 (column->shape == FATE && row->has_fates))
 		snprintf(cell, CELL, "%" PRIu64, number);
+	else if (column->shape == TIME)
+		time_text(number, cell);
 	else if (!is_known || column->shape == FATE)
 		snprintf(cell, CELL, "-");
 	else if (table->is_time)
@@ -306,6 +311,45 @@ void calls_table_fates(const struct calls_fates *fates, struct strbuf *text)
 	text_add(text, text->length > length ? "\n" : "");
 }
 
+unsigned calls_table_counted(const struct calls_row *rows, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (rows[i].counted || rows[i].off)
+			return CALLS_HAS_COUNTED;
+	}
+	return 0;
+}
+
+void calls_table_demoted(const struct calls_row *rows, size_t count, struct strbuf *text)
+{
+	uint64_t hits = 0, longest = 0, others = 0, off = 0, shown = 0;
+	char cell[CELL];
+
+	for (size_t i = 0; i < count; i++) {
+		if (rows[i].counted && shown++ < DEMOTED_MAX) {
+			quote_format(text, "(+ %" PRIu64 " calls counted, not recorded, of %s)\n",
+				     rows[i].counted, rows[i].names[0].text);
+		} else if (rows[i].counted) {
+			others++;
+			hits += rows[i].counted;
+		}
+		off += rows[i].off > 0;
+		longest = rows[i].off > longest ? rows[i].off : longest;
+	}
+	if (others)
+		quote_format(text,
+			     "(+ %" PRIu64 " calls counted, not recorded, of %" PRIu64
+			     " other functions)\n",
+			     hits, others);
+	if (!off)
+		return;
+	time_text(longest, cell);
+	quote_format(text,
+		     "off for a time, at most %s: %" PRIu64
+		     " functions (--overhead), whose calls of that time aren't known\n",
+		     cell, off);
+}
+
 /* ---- for programs --------------------------------------------------------------------------- */
 
 static bool is_data(const struct calls_table *table, const struct column *column)
@@ -315,7 +359,11 @@ static bool is_data(const struct calls_table *table, const struct column *column
 
 static const char *unit_of(const struct calls_table *table, const struct column *column)
 {
-	return table->is_time && (column->shape == VALUE || column->shape == SELF) ? "_ns" : "";
+	return column->shape == TIME ||
+			       (table->is_time &&
+				(column->shape == VALUE || column->shape == SELF)) ?
+		       "_ns" :
+		       "";
 }
 
 /* The calls' number is exact: 0 where exits aren't seen. */

@@ -36,6 +36,8 @@ struct calls_row {
 	uint64_t hits, lost, calls;
 	int64_t total, self, mean, p50, p90, p99, max; /* ns, or what else the values are */
 	uint64_t unwound, inside, missed, cut, partial;
+	uint64_t counted; /* hits, among `hits`, that were only counted (--overhead) */
+	uint64_t off; /* ns in which hits weren't counted either */
 	double rate; /* hits per second */
 	const struct distribution *values; /* for histograms; NULL: unknown */
 };
@@ -48,6 +50,7 @@ enum calls_columns {
 	CALLS_HAS_CUT = 8, /* cut and partial */
 	CALLS_HAS_SELF = 16,
 	CALLS_HAS_FATES = 32, /* unwound and inside */
+	CALLS_HAS_COUNTED = 64, /* counted and off */
 };
 
 struct calls_table {
@@ -81,6 +84,11 @@ struct calls_fates {
 	uint64_t unwound, inside, missed;
 };
 void calls_table_fates(const struct calls_fates *fates, struct strbuf *text);
+
+/* The columns of rows with hits that were only counted, or none. */
+unsigned calls_table_counted(const struct calls_row *rows, size_t count);
+/* Says so in words, a line per function for the first few; nothing if there are none. */
+void calls_table_demoted(const struct calls_row *rows, size_t count, struct strbuf *text);
 
 /* The distribution alone: a bar per line, with the percentiles beside. */
 void calls_histogram(const struct distribution *values, bool is_time, bool is_linear,

@@ -87,11 +87,12 @@ static void add_functions(struct page *page)
 		quote_format(&page->text,
 			     ",%d,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRId64
 			     ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRIu64 ",%" PRIu64
-			     ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]",
+			     ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]",
 			     f->has_exit, f->hits, d->count, f->total, f->self,
 			     distribution_mean(d), distribution_quantile(d, 0.50),
 			     distribution_quantile(d, 0.90), distribution_quantile(d, 0.99), d->max,
-			     f->cut, f->partial, f->unwound, f->inside, f->missed);
+			     f->cut, f->partial, f->unwound, f->inside, f->missed,
+			     f->demoted.counted, f->demoted.off_ns);
 	}
 	text_add(&page->text, "],\n");
 }

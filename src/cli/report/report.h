@@ -41,6 +41,7 @@ struct report_function {
 	uint64_t total, self;
 	uint64_t cut, partial, unwound, inside, missed;
 	struct layout_fates fates; /* (O10) as the recorder saw it */
+	struct layout_demoted demoted; /* likewise */
 	uint64_t unseen; /* calls without an exit of a function of which returns were missed */
 	/* of the thread that is being read: */
 	uint32_t thread; /* its number; another one: `top` means nothing */

@@ -108,6 +108,8 @@ static struct error *find_meanings(struct report *report, struct trace_input *in
 		memcpy(type->own, &meaning, sizeof(meaning));
 		if (type->part == LAYOUT_EXIT)
 			report->functions.items[meaning.function].has_exit = true;
+		report->functions.items[meaning.function].demoted.counted += type->demoted.counted;
+		report->functions.items[meaning.function].demoted.off_ns += type->demoted.off_ns;
 		if (type->part == LAYOUT_ENTRY && layout_ends_unseen(&type->fates))
 			add_fates(&report->functions.items[meaning.function].fates, &type->fates);
 	}

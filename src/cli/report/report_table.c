@@ -34,7 +34,9 @@ struct calls_row report_row(const struct report_function *f, struct calls_name *
 		.has_values = f->has_exit,
 		.has_self = f->durations.count > f->partial,
 		.has_fates = f->has_exit,
-		.hits = f->hits,
+		.hits = f->hits + f->demoted.counted,
+		.counted = f->demoted.counted,
+		.off = f->demoted.off_ns,
 		.unwound = f->unwound,
 		.inside = f->inside,
 		.missed = f->missed,
@@ -53,6 +55,24 @@ static void add_note(struct strbuf *text, uint64_t count, const char *what)
 {
 	if (count)
 		quote_format(text, "%" PRIu64 " %s\n", count, what);
+}
+
+/* Names the functions that were only counted for a time. */
+static void add_demoted(const struct report *report, struct strbuf *text)
+{
+	size_t functions = report->functions.count, count = 0;
+	_cleanup_free_ struct calls_row *rows = calloc(functions + 1, sizeof(*rows));
+	_cleanup_free_ struct calls_name *names = calloc(functions + 1, sizeof(*names));
+
+	for (size_t i = 0; i < functions && rows && names; i++) {
+		const struct report_function *f = &report->functions.items[i];
+
+		if (!f->demoted.counted && !f->demoted.off_ns)
+			continue;
+		rows[count] = report_row(f, &names[count]);
+		count++;
+	}
+	calls_table_demoted(rows, count, text);
 }
 
 void report_notes(const struct report *report, struct strbuf *text)
@@ -75,6 +95,7 @@ void report_notes(const struct report *report, struct strbuf *text)
 	calls_table_fates(&fates, text);
 	if (fates.missed)
 		text_add(text, "calls that are shown inside missed ones may have come after them\n");
+	add_demoted(report, text);
 	add_note(text, partial, "calls whose entries aren't known: they have no self time");
 }
 
@@ -97,7 +118,7 @@ static size_t collect_rows(const struct report *report, const struct report_opti
 	for (size_t i = 0; i < report->functions.count; i++) {
 		const struct report_function *f = &report->functions.items[i];
 
-		if (options->all_rows || f->hits || f->durations.count) {
+		if (options->all_rows || f->hits || f->durations.count || f->demoted.counted) {
 			rows[count] = report_row(f, &names[count]);
 			count++;
 		}
@@ -131,6 +152,7 @@ void report_table(const struct report *report, const struct report_options *opti
 		return;
 	}
 	table.count = collect_rows(report, options, rows, names);
+	table.columns |= calls_table_counted(rows, table.count);
 	uint64_t most = options->top	  ? options->top :
 			options->all_rows || options->form != FORM_TEXT ? UINT64_MAX :
 								  CALLS_ROWS_USUAL;

@@ -4,12 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
 #include "options/calls_table.h"
 #include "options/commands.h"
 #include "options/table_text.h"
+#include "options/time_text.h"
 #include "summary_exits.h"
 #include "trace_question.h"
 #include "trace_snapshot.h"
@@ -59,6 +61,8 @@ static struct calls_row make_row(const struct tracepoint_info *info, struct call
 		.inside = info->inside,
 		.missed = info->missed,
 		.cut = times->cut,
+		.counted = info->counted,
+		.off = info->off_ns,
 	};
 }
 
@@ -74,7 +78,8 @@ static void make_table(const struct tracepoint_info *infos, size_t count,
 		table->count++;
 	}
 	table->columns = CALLS_HAS_SELF | CALLS_HAS_FATES | CALLS_HAS_MISSED |
-			 (is_counted(infos, count) ? CALLS_HAS_RATE : CALLS_HAS_LOST);
+			 (is_counted(infos, count) ? CALLS_HAS_RATE : CALLS_HAS_LOST) |
+			 calls_table_counted(rows, table->count);
 	calls_table_sort(rows, table->count, CALLS_BY_DEFAULT, table->has_values);
 }
 
@@ -103,6 +108,7 @@ static void add_rows(const struct tracepoint_info *infos, size_t count,
 		table.count = CALLS_ROWS_USUAL;
 	}
 	calls_table_text(&table, text);
+	calls_table_demoted(rows, table.count + table.left, text);
 }
 
 /* True for a tracepoint whose library was never loaded. */
@@ -235,18 +241,37 @@ static void print_notes(const struct session_summary *summary)
 		cli_note("%s", summary->why);
 }
 
+/* CPU time of dyntrace itself, so far; ns. */
+static uint64_t own_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static uint64_t sum_cost(const struct tracepoint_info *infos, size_t count)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < count; i++)
+		sum += infos[i].cost_ns;
+	return sum;
+}
+
 /* Begins the object, whose last member is the list of tracepoints. */
-static void begin_json(const struct session_summary *summary, const char *directory,
+static void begin_json(const struct session_summary *summary, const char *directory, uint64_t cost,
 		       struct strbuf *text)
 {
 	const struct reader_totals *totals = &summary->totals;
 
 	quote_format(text, "{\"events\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"overwritten\":%" PRIu64 ",\"removed\":%" PRIu64
-		     ",\"bytes\":%" PRIu64 ",\"seconds\":%.3f,", 
+		     ",\"bytes\":%" PRIu64 ",\"seconds\":%.3f,\"overhead_ns\":%" PRIu64
+		     ",\"own_ns\":%" PRIu64 ",",
 		     totals->events - summary->removed.events, totals->lost + totals->holes,
 		     totals->overwritten, summary->removed.events,
 		     totals->bytes - summary->removed.bytes,
-		     recorded_seconds(summary));
+		     recorded_seconds(summary), cost, own_ns());
 	if (directory && !access(directory, F_OK)) {
 		text_add_json(text, "trace", directory);
 		text_add(text, ",");
@@ -262,11 +287,31 @@ static void print_rows(const struct tracepoint_info *infos, size_t count,
 
 	fflush(stdout);
 	if (options->is_json)
-		begin_json(summary, directory, &text);
+		begin_json(summary, directory, infos ? sum_cost(infos, count) : 0, &text);
 	if (infos)
 		add_rows(infos, count, options, &text);
 	text_add(&text, options->is_json ? "}\n" : "");
 	cli_print_error_text(&text);
+}
+
+static void print_overhead(const struct tracepoint_info *infos, size_t count,
+			   const struct session_summary *summary,
+			   const struct summary_options *options)
+{
+	char taken[TIME_TEXT], own[TIME_TEXT];
+	uint64_t cost = sum_cost(infos, count);
+
+	if (!options->overhead && !options->is_wide)
+		return;
+	time_text(cost, taken);
+	time_text(own_ns(), own);
+	cli_print_error("overhead: about %s of the target's CPU time, %.1f%% of the time traced; "
+			"dyntrace itself: %s\n",
+			taken,
+			summary->recorded_ns ?
+				(double)cost * 100 / (double)summary->recorded_ns :
+				0.0,
+			own);
 }
 
 static void print_end(const struct session_summary *summary, const char *directory)
@@ -312,5 +357,6 @@ void summary_print(struct session *session, const struct session_summary *summar
 	print_refusals(session);
 	print_uncalled(session);
 	summary_exits_rest(session);
+	print_overhead(infos, infos ? placed : 0, summary, options);
 	print_end(summary, directory);
 }

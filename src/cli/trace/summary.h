@@ -7,6 +7,7 @@
 #include "control/session/session.h"
 
 struct summary_options {
+	double overhead; /* the budget, a share; 0: none */
 	bool all_rows; /* also tracepoints without hits, and more than 40 */
 	bool is_wide; /* all columns */
 	bool is_json; /* on one line per tracepoint, instead of text */

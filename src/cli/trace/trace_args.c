@@ -271,6 +271,7 @@ static struct error *check_overhead(void)
 	};
 	struct error *error = overhead_option_parse(trace_args.overhead_text, &trace_args.overhead);
 
+	trace_args.summary.overhead = trace_args.overhead;
 	if (error || !trace_args.overhead)
 		return error;
 	if (trace_args.tracer->kind != TRACER_CTF && trace_args.tracer->kind != TRACER_COUNT)

@@ -1,5 +1,6 @@
 #include "view_tree.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -363,6 +364,19 @@ static unsigned take_exit(struct view_tree *tree, struct tree_thread *thread,
 	return lines + (is_shown ? add_end(tree, thread, cursor, "") : 0);
 }
 
+/* A step of --overhead: the calls that the tree doesn't have (session/budget). */
+static void add_counted(struct strbuf *text, const struct packet_cursor *cursor)
+{
+	struct layout_place place;
+
+	if (strcmp(cursor->type->name, "dyntrace:overhead") != 0 ||
+	    !layout_find(cursor->type, cursor->event, "counted", &place))
+		return;
+	uint64_t counted = layout_number(place.field, place.bytes);
+	if (counted)
+		quote_format(text, " (+ %" PRIu64 " calls counted)", counted);
+}
+
 static unsigned take_bare(struct view_tree *tree, struct tree_thread *thread,
 			  const struct packet_cursor *cursor, bool is_shown)
 {
@@ -380,6 +394,7 @@ static unsigned take_bare(struct view_tree *tree, struct tree_thread *thread,
 		text->length = before;
 	else
 		text_add(text, " }");
+	add_counted(text, cursor);
 	text_add(text, "\n");
 	return 1 + add_backtrace(tree, thread, cursor->type, cursor->event, thread->stack.count);
 }

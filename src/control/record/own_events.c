@@ -1,6 +1,6 @@
 /*
- * own_events.c - events of the controller's own in a trace: steps of session/budget. Each batch is a
- * packet of its own, in a stream beside those of threads.
+ * own_events.c - events of the controller's own in a trace: steps of session/budget. Each batch is
+ * a packet of its own, in a stream beside those of threads.
  */
 #include <assert.h>
 

@@ -10,7 +10,7 @@ const COLUMN = ['function', 'shape', 'first', 'second', 'self',
 const meta = JSON.parse(document.getElementById('meta').textContent);
 const functions = meta.functions.map(f => ({ name: f[0], hasExit: f[1] === 1, hits: f[2], calls: f[3], total: f[4], self: f[5],
 	mean: f[6], p50: f[7], p90: f[8], p99: f[9], max: f[10], cut: f[11], partial: f[12], unwound: f[13], inside: f[14],
-	missed: f[15] }));
+	missed: f[15], counted: f[16], off: f[17] }));
 const threads = [];
 const calls = { count: meta.calls };
 const isReduced = meta.left !== undefined;

@@ -36,6 +36,13 @@ function drawNotes() {
 	if (missing.length)
 		notes.push(missing.map(([n, why]) => `${count(n)} ${n === 1 ? 'call' : 'calls'} ${why}`).join(', ') + ': drawn as outlines, in no number.' +
 			(sum('missed') ? ' What is drawn inside a call whose return is unknown may have come after it.' : ''));
+	const counted = functions.filter(f => f.counted), off = functions.filter(f => f.off);
+	if (counted.length)
+		notes.push(`${count(sum('counted'))} calls were counted, not recorded (--overhead): ` + counted.slice(0, 8).map(f =>
+			`${count(f.counted)} of ${f.name}`).join(', ') + (counted.length > 8 ? ` and of ${counted.length - 8} other functions.` : '.'));
+	if (off.length)
+		notes.push(`${count(off.length)} ${off.length === 1 ? 'function was' : 'functions were'} off for a time, at most ` +
+			`${time(Math.max(...off.map(f => f.off)))}: calls of that time are not known.`);
 	if (partial)
 		notes.push(`The entries of ${count(partial)} calls are not known: they have no self time and no path.`);
 	$('notes').replaceChildren(...notes.map(note => element('li', {}, note)));

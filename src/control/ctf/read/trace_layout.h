@@ -76,6 +76,12 @@ struct layout_fates {
 	uint64_t missed, unwound, inside, exits;
 };
 
+/* Of a tracepoint's only or entry event: hits without an event, while --overhead had demoted it. */
+struct layout_demoted {
+	uint64_t counted; /* hits */
+	uint64_t off_ns; /* time in which they weren't counted */
+};
+
 struct layout_event {
 	char *name;
 	uint32_t id;
@@ -85,6 +91,7 @@ struct layout_event {
 	uint32_t least; /* bytes with the header; of each event, if it is_fixed */
 	bool is_fixed;
 	struct layout_fates fates;
+	struct layout_demoted demoted;
 	void *own; /* the reader's; NULL at first */
 };
 

@@ -319,16 +319,45 @@ static void parse_fates(const char *text, struct layout_fates *fates)
 		*fates = known;
 }
 
-static void find_fates(struct trace_layout *layout)
+/* demoted_ID = "counted 1, off_ns 2" */
+static void parse_demoted(const char *text, struct layout_demoted *demoted)
+{
+	struct layout_demoted known = { 0 };
+	int end = 0;
+
+	sscanf(text, "counted %" SCNu64 ", off_ns %" SCNu64 "%n", &known.counted, &known.off_ns,
+	       &end);
+	if (end && !text[end])
+		*demoted = known;
+}
+
+/* The event whose id stands behind the prefix; NULL: no such variable, or no such event. */
+static struct layout_event *find_named(const struct trace_layout *layout,
+				       const struct layout_variable *variable, const char *prefix)
+{
+	size_t length = strlen(prefix);
+	uint32_t id;
+	int end = 0;
+
+	if (!variable->text || strncmp(variable->name, prefix, length) != 0 ||
+	    sscanf(variable->name + length, "%" SCNu32 "%n", &id, &end) != 1 ||
+	    variable->name[length + (size_t)end] || id >= layout->events.count)
+		return NULL;
+	return layout->events.items[id];
+}
+
+/* Finds what the recorder says about its events. */
+static void find_facts(struct trace_layout *layout)
 {
 	for (size_t i = 0; i < layout->environment.count; i++) {
 		const struct layout_variable *variable = &layout->environment.items[i];
-		uint32_t id;
-		int end = 0;
+		struct layout_event *event = find_named(layout, variable, "fates_");
 
-		if (variable->text && sscanf(variable->name, "fates_%" SCNu32 "%n", &id, &end) == 1 &&
-		    !variable->name[end] && id < layout->events.count && layout->events.items[id])
-			parse_fates(variable->text, &layout->events.items[id]->fates);
+		if (event)
+			parse_fates(variable->text, &event->fates);
+		event = find_named(layout, variable, "demoted_");
+		if (event)
+			parse_demoted(variable->text, &event->demoted);
 	}
 }
 
@@ -346,7 +375,7 @@ struct error *trace_layout_parse(const char *text, size_t length, struct trace_l
 	while (tsdl_take(&tsdl, "event"))
 		parse_event(&tsdl, &layout);
 	if (!tsdl.failed && !tsdl_next(&tsdl) && !tsdl.failed) {
-		find_fates(&layout);
+		find_facts(&layout);
 		*ret_layout = layout;
 		return NULL;
 	}

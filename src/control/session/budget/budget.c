@@ -23,6 +23,8 @@
 #define LOWER_TO 0.75
 #define RAISE_TO 0.6
 #define IDLE_CPU 0.1 /* processors: a target that uses less counts as if it used so much */
+/* This share of its CPU time is the target's own at least: hits may cost less than by estimate. */
+#define OWN_LEAST 0.2
 #define SHORT_NS 100.0 /* a call that takes longer tells more */
 #define WORTH_MAX 100.0
 
@@ -39,27 +41,38 @@ static uint64_t cpu_time(pid_t pid)
 	return (uint64_t)time.tv_sec * 1000000000ULL + (uint64_t)time.tv_nsec;
 }
 
-/* CPU time of all known processes since the last look. */
-static uint64_t spent(struct session *session, struct budget *budget)
+/* Before hits are read: notes the CPU times. False: out of memory. */
+static bool begin_look(struct session *session, struct budget *budget)
 {
 	size_t count = session->processes.count;
-	uint64_t sum = 0;
 
 	if (count > budget->cpu_count) {
-		uint64_t *cpu = reallocarray(budget->cpu, count, sizeof(*cpu));
+		struct budget_cpu *cpu = reallocarray(budget->cpu, count, sizeof(*cpu));
 
 		if (!cpu)
-			return 0;
+			return false;
 		memset(cpu + budget->cpu_count, 0, (count - budget->cpu_count) * sizeof(*cpu));
 		budget->cpu = cpu;
 		budget->cpu_count = count;
 	}
 	for (size_t i = 0; i < count; i++) {
+		budget->cpu[i].before = budget->cpu[i].now;
+		budget->cpu[i].now = cpu_time(session->processes.items[i]);
+	}
+	return true;
+}
+
+/* After hits were read: CPU time from the begin of the look before to now. All new hits fall
+ * into it, however long we waited for a processor in between: rates are never too high. */
+static uint64_t spent(const struct session *session, const struct budget *budget)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < budget->cpu_count; i++) {
 		uint64_t now = cpu_time(session->processes.items[i]);
 
-		if (budget->cpu[i] && now > budget->cpu[i])
-			sum += now - budget->cpu[i];
-		budget->cpu[i] = now;
+		if (budget->cpu[i].before && now > budget->cpu[i].before)
+			sum += now - budget->cpu[i].before;
 	}
 	return sum;
 }
@@ -159,7 +172,8 @@ static bool look(struct session *session, struct budget *budget, uint64_t ns)
 		budget->tracepoints[budget->count++] = tracepoint;
 		cost += see(session, tracepoint);
 	}
-	double own = (double)spent(session, budget) - cost;
+	double cpu = (double)spent(session, budget), own = cpu - cost;
+	own = own > OWN_LEAST * cpu ? own : OWN_LEAST * cpu;
 	own = own > idle ? own : idle;
 	budget->cpu_share = own / (double)ns;
 	for (size_t i = 0; i < budget->count; i++)
@@ -196,7 +210,7 @@ static void change(struct session *session, struct budget *budget, struct tracep
 		demotion->off_since = now;
 	tracepoint->level = to;
 	demotion->steps++;
-	switches_write(session, tracepoint); /* U1 */
+	switches_write(session, tracepoint); /* U11 */
 	vec_push(&budget->steps, ((struct tracepoint_step){ tracepoint, to }));
 }
 
@@ -289,6 +303,8 @@ static void step(struct session *session, uint64_t now)
 		return;
 	if (budget->looked && ns < (budget->peeks ? PEEK_NS : LOOK_NS))
 		return;
+	if (!begin_look(session, budget))
+		return;
 	/* all hits up to now, not only those of full chunks */
 	if (session->reader)
 		error_free(reader_flush(session->reader));
@@ -297,10 +313,6 @@ static void step(struct session *session, uint64_t now)
 	budget->new_peaks = now >= budget->peaks_since + PEAK_NS;
 	if (budget->new_peaks)
 		budget->peaks_since = now;
-	if (!before) {
-		spent(session, budget);
-		error_free(budget_steps_declare(session, budget));
-	}
 	if (before && look(session, budget, ns)) {
 		bool peeked = budget->peeks;
 

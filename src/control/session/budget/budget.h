@@ -6,10 +6,10 @@
  * time that the target's processes used for themselves, and at least of a tenth of one processor's.
  * So a target that is nearly idle is recorded whole.
  *
- * (U1) A change of level is one store to a switch. No thread is stopped.
- * (U2) Every hit is in one of: events and losses, the count of a demoted tracepoint; or its
+ * (U11) A change of level is one store to a switch. No thread is stopped.
+ * (U12) Every hit is in one of: events and losses, the count of a demoted tracepoint; or its
  *      tracepoint was off, and the time for which it was is known.
- * (U3) A call whose entry was recorded has its exit recorded, whatever its level is by then.
+ * (U13) A call whose entry was recorded has its exit recorded, whatever its level is by then.
  *
  * A guest of the session: budget_enable once, before session_begin.
  */

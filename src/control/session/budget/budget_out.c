@@ -68,7 +68,8 @@ void budget_out_take(struct session *session, struct budget *budget, double exce
 
 void budget_out_back(struct session *session, struct budget *budget, uint64_t now)
 {
-	bool is_calmer = budget->cpu_share < budget->out_cpu / 2 && now >= budget->out_at + SOONEST_NS;
+	bool is_calmer = budget->cpu_share < budget->out_cpu / 2 &&
+			 now >= budget->out_at + SOONEST_NS;
 	struct tracepoint_list list = { 0 };
 
 	if (!budget->out_at || (now < budget->back_at && !is_calmer))

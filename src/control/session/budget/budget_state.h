@@ -13,6 +13,11 @@ struct tracepoint_step {
 	enum tramp_switch to;
 };
 
+/* CPU time of a process at the begin of this look and the one before; ns; 0: unknown. */
+struct budget_cpu {
+	uint64_t now, before;
+};
+
 struct budget {
 	uint64_t looked; /* ns of CLOCK_MONOTONIC: the last look */
 	uint64_t changed; /* the last time that levels were */
@@ -20,7 +25,7 @@ struct budget {
 	bool peeks; /* they are now, until the next look */
 	uint64_t peaks_since; /* when struct demotion.peak was begun */
 	bool new_peaks; /* this look begins another */
-	uint64_t *cpu; /* by session->processes: CPU time at the last look, ns */
+	struct budget_cpu *cpu; /* by session->processes */
 	size_t cpu_count;
 	double cpu_share; /* of the target at the last look, its own part; in processors */
 	/* Of budget_out.c: the last time that some were taken out, cpu_share then; when they are
@@ -39,8 +44,6 @@ void budget_out_take(struct session *session, struct budget *budget, double exce
 /* Puts them back, if it is time. */
 void budget_out_back(struct session *session, struct budget *budget, uint64_t now);
 
-/* Makes the type of the events that tell of steps, if there is a trace. */
-struct error *budget_steps_declare(struct session *session, struct budget *budget);
 /* Writes the steps to the trace, and forgets them. */
 struct error *budget_steps_write(struct session *session, struct budget *budget);
 

@@ -1,7 +1,7 @@
 /*
  * budget_steps.c - steps of the budget as events of the trace: dyntrace:overhead, with the
- * tracepoint's name, its new level, the hits that were only counted so far, and the share of CPU time
- * that tracing took before the step.
+ * tracepoint's name, its new level, the hits that were only counted so far, and the share of CPU
+ * time that tracing took before the step.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -42,7 +42,8 @@ static bool add_label(struct event_field *field, int64_t value, const char *name
 	return true;
 }
 
-struct error *budget_steps_declare(struct session *session, struct budget *budget)
+/* Makes the events' type, before the first of them: an enumeration without names is no CTF. */
+static struct error *declare(struct session *session, struct budget *budget)
 {
 	static const struct event_field fields[STEP_FIELDS] = {
 		{ .name = "tracepoint", .type = FIELD_ENUM, .size = 4, .offset = AT(tracepoint) },
@@ -56,11 +57,6 @@ struct error *budget_steps_declare(struct session *session, struct budget *budge
 				   .field_count = STEP_FIELDS };
 	bool done = type.name && type.fields;
 
-	if (!session->writer || budget->type) {
-		free(type.name);
-		free(type.fields);
-		return NULL;
-	}
 	if (done)
 		memcpy(type.fields, fields, sizeof(fields));
 	for (size_t i = 0; i < 3 && done; i++)
@@ -94,11 +90,16 @@ struct error *budget_steps_write(struct session *session, struct budget *budget)
 {
 	size_t count = budget->steps.count;
 	_cleanup_free_ struct step_event *events = calloc(count + 1, sizeof(*events));
-	bool done = events != NULL;
+	struct error *error = NULL;
 
 	budget->steps.count = 0;
-	if (!count || !budget->type || !session->reader)
+	if (!count || !session->writer || !session->reader)
 		return NULL;
+	if (!budget->type)
+		error = declare(session, budget);
+	if (error)
+		return error;
+	bool done = events != NULL;
 	for (size_t i = 0; i < count && done; i++) {
 		const struct tracepoint_step *step = &budget->steps.items[i];
 
@@ -113,7 +114,7 @@ struct error *budget_steps_write(struct session *session, struct budget *budget)
 	}
 	if (!done)
 		return error_new(ERROR_FAILED, "out of memory");
-	struct error *error = recording_announce(session);
+	error = recording_announce(session);
 	return error ? error :
 		       reader_write_own(session->reader, (uint32_t)session->proc->pid,
 					(uint32_t)session->proc->inner_pid, (uint64_t *)events,

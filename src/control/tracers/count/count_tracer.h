@@ -30,8 +30,8 @@ void count_tracer_free_use(struct tracepoint *tracepoint);
 /* Lets `to` go on counting in the cell of `from`. False: out of memory. */
 bool count_tracer_copy(const struct tracepoint *from, struct tracepoint *to);
 
-/* Numbers of cells that the list's tracepoints need and don't have yet: without times, and with; and
- * the bytes for those with keys. */
+/* Numbers of cells that the list's tracepoints need and don't have yet: without times, and with;
+ * and the bytes for those with keys. */
 void count_tracer_cells(const struct session *session, const struct tracepoint_list *list,
 			size_t *ret_plain, size_t *ret_timed, uint64_t *ret_keyed);
 /* Maps memory for these cells by way of a held thread. */

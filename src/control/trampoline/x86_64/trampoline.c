@@ -1,8 +1,8 @@
 /*
  * A trampoline, for one tracepoint on a site of two moved instructions:
  *
- *	start:	jmp  [switch]		to `on`; to `off` while the tracepoint is disabled, to `counted`
- *				while it is demoted (session/budget)
+ *	start:	jmp  [switch]		to `on`; to `off` while the tracepoint is disabled, to
+ *				`counted` while it is demoted (session/budget)
  *	on:	save			record_code.h draws the stack
  *		rcx = the thread's slot, by FS base; unknown or another thread's: slow
  *	reserve: rbx = slot.reserve, rdx = clock, by cmpxchg; no room, clock gap or step back: slow

@@ -1,0 +1,176 @@
+"""--overhead: what costs most and tells least is counted instead of recorded, or off, and comes back when the load falls.
+Nothing is lost without a word: hits are events, or counted, or the time without a count is known (U11 to U13)."""
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from harness import Trace, until
+
+# Readings of the clock per call: by estimate a recorded call costs 14% of that, a counted one 3%.
+READINGS = ["--readings", 40]
+STEP = "dyntrace:overhead"
+LEVELS = ["recorded", "counted", "off"]
+WHAT = ["--function", "often", "--function", "seldom"]
+
+
+def labels(directory):
+    """The names of an enumeration's values, which babeltrace2 gives as numbers: {id: name}."""
+    with open(os.path.join(directory, "metadata")) as file:
+        return {int(value): name for name, value in re.findall(r'"([^"]+)" = (\d+), ', file.read().partition(STEP)[2])
+                if name not in LEVELS}
+
+
+def steps(trace, directory):
+    """The levels of each tracepoint, in order: {name: [level]}."""
+    found, names = {}, labels(directory)
+    for event in trace.events:
+        if event.name == STEP:
+            found.setdefault(names[event.fields["tracepoint"]], []).append(LEVELS[event.fields["level"]])
+    return found
+
+
+def is_demoted(directory):
+    """Does the trace tell of a step of `often` by now? The metadata has the names, before the first of these events."""
+    with open(os.path.join(directory, "metadata")) as file:
+        return '"often" = ' in file.read()
+
+
+def is_recorded_again(directory):
+    """The trace is readable at every moment, also while it grows."""
+    return steps(Trace(directory), directory)["often"][-1:] == ["recorded"]
+
+
+def row(text, name):
+    """A function of the summary, or of the report, as JSON."""
+    return next(one for one in json.loads(text[text.index("{"):])["functions"] if one["name"] == name)
+
+
+def end(tracing):
+    """Waits until dyntrace has ended after its target; gives the summary."""
+    summary = tracing.process.communicate(timeout=30)[1]
+    assert tracing.process.returncode == 0, summary
+    return summary
+
+
+def names(trace, name):
+    return sum(event.name == name for event in trace.events)
+
+
+def test_counted_and_back(dyntrace, program, scratch):
+    """A function that costs too much is counted, exactly, and recorded again in an idle program; a rare one always is."""
+    burst = program("burst", *READINGS).wait_ready()
+    tracing = dyntrace.start_trace(burst.pid, "--overhead", "5%", "-e", "--json", *WHAT)
+    burst.go()
+    until(lambda: is_demoted(tracing.output), "often to be counted")
+    burst.go().wait_ready()
+    until(lambda: is_recorded_again(tracing.output), "often to be recorded again")
+    often, seldom = map(int, burst.finish().split())
+    summary = end(tracing)
+    trace = Trace(tracing.output)
+    assert trace.lost == 0 and "seldom" not in steps(trace, tracing.output)
+    assert names(trace, "seldom_entry") == names(trace, "seldom_exit") == seldom
+    one = row(summary, "often")
+    recorded = names(trace, "often_entry")
+    assert recorded == names(trace, "often_exit") == one["calls"]  # U13
+    assert one["off_ns"] == 0 and recorded + one["counted"] == one["hits"] == often  # U12
+    assert 0 < recorded < often
+    levels = steps(trace, tracing.output)["often"]
+    assert levels[:1] == ["counted"] and levels[-1] == "recorded"
+    table = dyntrace("report", tracing.output).stdout
+    assert f"(+ {one['counted']} calls counted, not recorded, of often)" in table
+    assert row(dyntrace("report", "--json", tracing.output).stdout, "often")["hits"] == often
+    assert "calls counted)" in dyntrace("view", "--tree", tracing.output).stdout
+
+
+def test_durations_go_before_counts(dyntrace, program):
+    """The tracer count has durations, until they cost too much; hits stay exact."""
+    burst = program("burst", *READINGS).wait_ready()
+    tracing = dyntrace.start_trace(burst.pid, "--overhead", "5%", "-e", "--json", *WHAT, "--tracer", "count")
+    burst.go()
+    # there is no trace that tells: a second of CPU time has many looks
+    until(lambda: cpu_seconds(burst.pid) > 0.7, "some work")
+    burst.go().wait_ready()
+    often, seldom = map(int, burst.finish().split())
+    summary = end(tracing)
+    one = row(summary, "often")
+    assert one["hits"] == often and one["off_ns"] == 0
+    assert 0 < one["counted"] < often and one["calls"] == often - one["counted"]
+    assert row(summary, "seldom")["calls"] == seldom
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        words = file.read().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / 100
+
+
+def test_off(dyntrace, program):
+    """Where even counting costs too much, the function is off, and out of the code; that is said everywhere."""
+    burst = program("burst", "--readings", 8).wait_ready()
+    tracing = dyntrace.start_trace(burst.pid, "--overhead", "5%", "-e", "--json", *WHAT)
+    burst.go()
+    until(lambda: is_demoted(tracing.output), "often to be off")
+    burst.go().wait_ready()
+    often, seldom = map(int, burst.finish().split())
+    summary = end(tracing)
+    trace = Trace(tracing.output)
+    one = row(summary, "often")
+    assert one["off_ns"] > 0 and one["hits"] == names(trace, "often_entry") + one["counted"] < often
+    assert "aren't known" in dyntrace("report", tracing.output).stdout
+
+
+def test_a_large_budget_changes_nothing(dyntrace, program):
+    """What fits is recorded whole."""
+    burst = program("burst", "--readings", 400).wait_ready()
+    tracing = dyntrace.start_trace(burst.pid, "--overhead", "50%", "-e", *WHAT)
+    burst.go()
+    until(lambda: cpu_seconds(burst.pid) > 0.2, "some work")
+    burst.go().wait_ready()
+    often, _ = map(int, burst.finish().split())
+    summary = end(tracing)
+    trace = Trace(tracing.output)
+    assert not steps(trace, tracing.output) and names(trace, "often_entry") == names(trace, "often_exit") == often
+    assert "overhead: about" in summary and "counted" not in summary
+
+
+def test_redis(dyntrace, redis):
+    """All functions of a real server under load: the trace is right, and nothing is missing without a word."""
+    before = redis.commands_processed()
+    tracing = dyntrace.start_trace(redis.pid, "--overhead", "5%", "-e", "--json", "--all-rows", "--function", "*@redis-check-rdb")
+    redis.benchmark(4000)
+    after = redis.commands_processed()
+    trace = tracing.stop()
+    summary = json.loads(tracing.stderr[tracing.stderr.index("{"):])
+    tracing.before.assert_unchanged(busy=True)
+    assert trace.lost == summary["lost"] == 0
+    told = steps(trace, tracing.output)
+    events = {}
+    for event in trace.events:
+        events[event.name] = events.get(event.name, 0) + 1
+    rows = {one["name"]: one for one in summary["functions"]}
+    assert all(one["hits"] == events.get(name + "_entry", 0) + one["counted"] for name, one in rows.items())
+    demoted = {name for name, one in rows.items() if one["counted"] or one["off_ns"]}
+    assert demoted and demoted <= set(told)
+    commands = rows["processCommand"]
+    if not commands["off_ns"]:
+        assert commands["hits"] == after - before + 1
+
+
+@pytest.mark.parametrize("words, why", [
+    (["--overhead", "much"], "--overhead: 'much' is not a share (as in 5% or 0.5%)"),
+    (["--overhead", "0%"], "--overhead: from 0.01% to 100%"),
+    (["--overhead", "101"], "--overhead: from 0.01% to 100%"),
+    (["--overhead", "5%", "--tracer", "log"], "--overhead: not with tracer 'log' (only with ctf and count)"),
+    (["--overhead", "5%", "--filter", "arg0 > 1"],
+     "--overhead: not with --filter (hits that it leaves out cost time, too, and aren't counted)"),
+    (["--overhead", "5%", "--mode", "overwrite"],
+     "--overhead: not with --mode overwrite and --snapshot-when (hits are known at the end only)"),
+    (["--overhead", "5%", "--tracer", "count", "--by", "ret"],
+     "--overhead: not with --by and --of (a hit that is only counted has no key)"),
+])
+def test_refusals(dyntrace, program_path, words, why):
+    assert dyntrace.fails("trace", *words, "-e", "--function", "foo", "--", program_path("hello"), status=2).startswith(
+        f"trace: {why}")
