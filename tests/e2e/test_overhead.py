@@ -3,14 +3,15 @@ Nothing is lost without a word: hits are events, or counted, or the time without
 import json
 import os
 import re
+import signal
 import subprocess
 
 import pytest
 
 from harness import Trace, until
 
-# Readings of the clock per call: by estimate a recorded call costs 14% of that, a counted one 3%.
-READINGS = ["--readings", 40]
+# Readings of the clock per call: by estimate a recorded call costs 9% of that, a counted one 2%.
+READINGS = ["--readings", 60]
 STEP = "dyntrace:overhead"
 LEVELS = ["recorded", "counted", "off"]
 WHAT = ["--function", "often", "--function", "seldom"]
@@ -134,6 +135,20 @@ def test_a_large_budget_changes_nothing(dyntrace, program):
     trace = Trace(tracing.output)
     assert not steps(trace, tracing.output) and names(trace, "often_entry") == names(trace, "often_exit") == often
     assert "overhead: about" in summary and "counted" not in summary
+
+
+def test_top(dyntrace, program):
+    """The screen says what is left of the budget, and what has no durations any more."""
+    burst = program("burst", *READINGS).wait_ready()
+    watching = dyntrace.processes.start([dyntrace.path, "top", burst.pid, "--overhead", "5%", "--each", "100ms", *WHAT],
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    burst.go()
+    lines = iter(watching.stdout.readline, "")
+    assert any(re.search(r" often \(counted\)$", line) for line in lines)
+    assert any(re.search(r"/s, overhead \d+\.\d%$", line) for line in lines)
+    watching.send_signal(signal.SIGINT)
+    watching.communicate(timeout=30)
+    burst.go().wait_ready().finish()
 
 
 def test_redis(dyntrace, redis):

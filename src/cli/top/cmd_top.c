@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/trace/trace_args.h"
+#include "options/overhead_option.h"
 #include "cli/trace/trace_begin.h"
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
@@ -57,6 +58,7 @@ static const struct option_spec options[] = {
 	  .string = &trace_args.question.keys_text },
 	{ 0, "children", NULL, "also the processes that the target has started so far",
 	  .flag = &trace_args.children },
+	OVERHEAD_OPTION(trace_args.overhead_text),
 	{ 0, "no-follow-fork", NULL, "without forked children", .flag = &trace_args.no_follow_fork },
 	{ 0 },
 };

@@ -49,7 +49,8 @@ static bool read_functions(const struct session *session, struct top_rows *rows)
 		if (!info.hits && info.enabled)
 			continue;
 		struct top_row row = { .name = strdup(info.name),
-				       .is_off = !info.enabled,
+				       .is_off = !info.enabled || info.level == SWITCH_OFF,
+				       .is_counted = info.level == SWITCH_COUNTED,
 				       .hits = info.hits,
 				       .has_times = times->calls,
 				       .total = (int64_t)times->total,
@@ -118,7 +119,7 @@ static void compare(struct top_row *row, const struct top_row *before, double se
 struct error *top_rows_read(struct session *session, bool by_key, struct top_rows *rows)
 {
 	_cleanup_(count_rows_free) struct count_rows counted = { 0 };
-	struct top_rows now = { .read_ns = now_ns() };
+	struct top_rows now = { .read_ns = now_ns(), .overhead = session_overhead(session) };
 	struct error *error = by_key ? session_rows(session, false, &counted) : NULL;
 
 	if (error)

@@ -15,6 +15,7 @@
 struct top_row {
 	char *name; /* of the function, or the keys; owned */
 	bool is_off; /* the tracepoint is switched off */
+	bool is_counted; /* --overhead: its calls have no durations now */
 	bool has_times;
 	uint64_t hits;
 	int64_t total, self; /* since the beginning, in ns */
@@ -28,6 +29,7 @@ struct top_row {
 struct top_rows {
 	VEC(struct top_row) items; /* by name */
 	uint64_t read_ns; /* when; 0: not yet */
+	double overhead; /* session_overhead */
 	uint64_t hits;
 	double rate;
 	size_t functions; /* all, also those without hits */

@@ -220,7 +220,7 @@ static void add_row(struct strbuf *lines, const struct top_view *view, const str
 	if (has_column(view, TOP_COLUMN_HISTORY))
 		add_history(lines, view, row);
 	text_foreign(lines, row->name);
-	text_add(lines, row->is_off ? " (off)\n" : "\n");
+	text_add(lines, row->is_off ? " (off)\n" : row->is_counted ? " (counted)\n" : "\n");
 }
 
 static void add_columns(struct strbuf *lines, const struct top_view *view)
@@ -254,6 +254,8 @@ static void add_head(struct strbuf *lines, const struct top_view *view, size_t s
 			      view->rows.items.count);
 	quote_format(lines, ", %llu hits, %.0f/s", (unsigned long long)view->rows.hits,
 		      view->rows.rate);
+	if (view->rows.overhead >= 0)
+		quote_format(lines, ", overhead %.1f%%", view->rows.overhead * 100);
 	if (*view->find || view->is_typing) {
 		text_add(lines, ", /");
 		text_foreign(lines, view->find);

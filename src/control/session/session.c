@@ -383,6 +383,11 @@ uint64_t session_begun_ns(const struct session *session)
 	return session->begun_ns;
 }
 
+double session_overhead(const struct session *session)
+{
+	return session->budget ? session->overhead : -1;
+}
+
 uint64_t session_stopped_us(const struct session *session)
 {
 	return session->stopped_us;

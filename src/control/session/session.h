@@ -46,6 +46,10 @@ struct error *session_add_as(struct session *session, const struct tracepoint_sp
 			     const struct name_list *names, struct name_list *ret_made,
 			     struct name_list *ret_names);
 
+/* The share of CPU time that tracing took lately, by estimate; less than 0: without a budget
+ * nobody estimates it. */
+double session_overhead(const struct session *session);
+
 /* Finds everything that was added in the modules that the process has now. Can be called again
  * when it has more. */
 struct error *session_resolve(struct session *session);

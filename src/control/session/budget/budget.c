@@ -64,14 +64,16 @@ static bool begin_look(struct session *session, struct budget *budget)
 
 /* After hits were read: CPU time from the begin of the look before to now. All new hits fall
  * into it, however long we waited for a processor in between: rates are never too high. */
-static uint64_t spent(const struct session *session, const struct budget *budget)
+static uint64_t spent(const struct session *session, const struct budget *budget, uint64_t ns)
 {
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < budget->cpu_count; i++) {
 		uint64_t now = cpu_time(session->processes.items[i]);
 
-		if (budget->cpu[i].before && now > budget->cpu[i].before)
+		if (!now && budget->cpu[i].before)
+			sum += ns; /* it has ended meanwhile: nobody knows how much it used */
+		else if (budget->cpu[i].before && now > budget->cpu[i].before)
 			sum += now - budget->cpu[i].before;
 	}
 	return sum;
@@ -172,7 +174,7 @@ static bool look(struct session *session, struct budget *budget, uint64_t ns)
 		budget->tracepoints[budget->count++] = tracepoint;
 		cost += see(session, tracepoint);
 	}
-	double cpu = (double)spent(session, budget), own = cpu - cost;
+	double cpu = (double)spent(session, budget, ns), own = cpu - cost;
 	own = own > OWN_LEAST * cpu ? own : OWN_LEAST * cpu;
 	own = own > idle ? own : idle;
 	budget->cpu_share = own / (double)ns;
