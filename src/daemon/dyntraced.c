@@ -18,6 +18,7 @@
 #include "daemon/worker/worker.h"
 #include "options/help.h"
 #include "options/limit_options.h"
+#include "options/overhead_option.h"
 #include "options/man.h"
 
 #define EXIT_USAGE 2
@@ -32,6 +33,8 @@ static struct {
 	uint64_t buffer_size;
 	int mode;
 	struct limit_args limit_args;
+	const char *overhead_text;
+	double overhead;
 	struct writer_limits limits;
 	bool daemonize, own_only, all_targets, stopped, version;
 } args = { .buffer_size = DT_POOL_DEFAULT };
@@ -78,6 +81,7 @@ static const struct option_spec options[] = {
 	  "when the buffer is full: discard new events and count them, overwrite the oldest (for\n"
 	  "snapshots), or block the target until there is room (default: discard)",
 	  .choice = &args.mode, .choices = modes },
+	OVERHEAD_OPTION(args.overhead_text),
 	LIMIT_OPTIONS(args.limit_args),
 	{ 0, "metrics", "FILE",
 	  "write hits, losses, durations and counts by key to FILE every 5 s while it runs, for the textfile collector\n"
@@ -154,7 +158,13 @@ static struct error *check_usage(const struct words *words)
 				 words->items[0]);
 	if (args.buffer_size < DT_POOL_MIN || args.buffer_size > DT_POOL_MAX)
 		return error_new(ERROR_USAGE, "--buffer-size: out of range (from 1M to 4095M)");
-	return limit_options_check(&args.limit_args, (enum session_mode)args.mode, &args.limits);
+	struct error *error = overhead_option_parse(args.overhead_text, &args.overhead);
+	if (!error && args.overhead > 0 && args.mode == SESSION_OVERWRITE)
+		error = error_new(ERROR_USAGE,
+				  "--overhead: not with --mode overwrite (hits are known at the end only)");
+	return error ? error :
+		       limit_options_check(&args.limit_args, (enum session_mode)args.mode,
+					   &args.limits);
 }
 
 static struct error *run_supervisor(void)
@@ -179,6 +189,7 @@ static struct error *run_supervisor(void)
 					     .buffer_size = args.buffer_size,
 					     .mode = args.mode,
 					     .limits = args.limits,
+					     .overhead = args.overhead,
 					     .own_only = args.own_only,
 					     .all_targets = args.all_targets,
 					     .stopped = args.stopped,

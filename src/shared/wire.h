@@ -183,7 +183,12 @@ enum wire_type {
 	X(WIRE_FLOATS, WIRE_NUMBER) /* bytes of one: 4, 8 */                           \
 	X(WIRE_MAX_SIZE, WIRE_NUMBER) /* limits of a trace (control/ctf/writer.h) */  \
 	X(WIRE_MAX_FILES, WIRE_NUMBER)                                                \
-	X(WIRE_ROTATE, WIRE_NUMBER) /* ns */
+	X(WIRE_ROTATE, WIRE_NUMBER) /* ns */                                          \
+	X(WIRE_OVERHEAD, WIRE_NUMBER) /* a budget (session/budget), in millionths */  \
+	X(WIRE_LEVEL, WIRE_NUMBER) /* of a tracepoint with a budget; enum tramp_switch */ \
+	X(WIRE_COUNTED, WIRE_NUMBER) /* hits that were only counted */                \
+	X(WIRE_OFF_NS, WIRE_NUMBER) /* time without a count */                        \
+	X(WIRE_COST, WIRE_NUMBER) /* of its hits, by estimate; ns */
 
 enum wire_tag {
 	WIRE_NO_TAG,

@@ -174,6 +174,24 @@ def test_redis(dyntrace, redis):
         assert commands["hits"] == after - before + 1
 
 
+def test_daemon(new_daemon, program):
+    """dyntraced --overhead is a budget for each process."""
+    daemon = new_daemon("--overhead", "5%").start()
+    burst = program("burst", *READINGS).wait_ready()
+    daemon.add(f"{burst.pid}:often", "-e", "ctf")
+    burst.go()
+
+    def often():
+        return daemon.json("list-tracepoints", burst.pid)[0]
+    until(lambda: often().get("level") == "counted", "often to be counted")
+    assert "counted now (--overhead)" in daemon("list-tracepoints", burst.pid, "-a").stdout
+    burst.go().wait_ready()
+    until(lambda: often()["level"] == "recorded", "often to be recorded again")
+    assert often()["counted"] > 0 and often()["cost_ns"] > 0 and often()["off_ns"] == 0
+    daemon("detach", burst.pid)
+    burst.finish()
+
+
 @pytest.mark.parametrize("words, why", [
     (["--overhead", "much"], "--overhead: 'much' is not a share (as in 5% or 0.5%)"),
     (["--overhead", "0%"], "--overhead: from 0.01% to 100%"),

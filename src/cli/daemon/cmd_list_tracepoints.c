@@ -62,6 +62,43 @@ static const char *shape_of(const struct wire_message *item)
 	return shape <= WIRE_FUNCTION ? shapes[shape] : "";
 }
 
+static const char *level_of(const struct wire_message *item)
+{
+	static const char *const levels[] = { "recorded", "counted", "off" };
+	uint64_t level = wire_get_number(item, WIRE_LEVEL, 0);
+
+	return level < sizeof(levels) / sizeof(levels[0]) ? levels[level] : "";
+}
+
+static bool was_demoted(const struct wire_message *item)
+{
+	return wire_get_number(item, WIRE_LEVEL, UINT64_MAX) != UINT64_MAX;
+}
+
+static void add_json_budget(struct strbuf *text, const struct wire_message *item)
+{
+	daemon_call_json_number(text, "cost_ns", daemon_call_number_of(item, WIRE_COST));
+	if (!was_demoted(item))
+		return;
+	daemon_call_json_text(text, "level", level_of(item));
+	daemon_call_json_number(text, "counted", daemon_call_number_of(item, WIRE_COUNTED));
+	daemon_call_json_number(text, "off_ns", daemon_call_number_of(item, WIRE_OFF_NS));
+}
+
+/* What its hits took from the target, and what the daemon's --overhead made of it. */
+static void add_budget(struct strbuf *text, const struct wire_message *item)
+{
+	char cost[TIME_TEXT], off[TIME_TEXT];
+
+	time_text(daemon_call_number_of(item, WIRE_COST), cost);
+	quote_format(text, "    %-10sabout %s of the target's CPU time\n", "cost", cost);
+	if (!was_demoted(item))
+		return;
+	time_text(daemon_call_number_of(item, WIRE_OFF_NS), off);
+	quote_format(text, "    %-10s%s now (--overhead); %llu hits only counted, off for %s\n",
+		     "level", level_of(item), daemon_call_number_of(item, WIRE_COUNTED), off);
+}
+
 static void add_json(struct strbuf *text, const struct wire_message *item)
 {
 	text_add(text, "{");
@@ -81,6 +118,7 @@ static void add_json(struct strbuf *text, const struct wire_message *item)
 					daemon_call_number_of(item, WIRE_COPY));
 	daemon_call_json_number(text, "hits", daemon_call_number_of(item, WIRE_HITS));
 	daemon_call_json_number(text, "lost", daemon_call_number_of(item, WIRE_LOST));
+	add_json_budget(text, item);
 	daemon_call_json_number(text, "nested", daemon_call_number_of(item, WIRE_NESTED));
 	daemon_call_json_text(text, "fault", wire_get_text(item, WIRE_FAULT));
 	daemon_call_json_text(text, "placed", wire_get_text(item, WIRE_HOW));
@@ -168,6 +206,7 @@ static void add_details(struct strbuf *text, const struct wire_message *item)
 		      daemon_call_number_of(item, WIRE_HITS),
 		      daemon_call_number_of(item, WIRE_HIT_RATE),
 		      daemon_call_number_of(item, WIRE_LOST));
+	add_budget(text, item);
 	if (daemon_call_number_of(item, WIRE_NESTED))
 		quote_format(
 			text,

@@ -39,6 +39,7 @@ struct supervisor_options {
 	uint64_t buffer_size;
 	int mode; /* enum session_mode */
 	struct writer_limits limits; /* of each trace */
+	double overhead; /* the budget of each target, a share; 0: none */
 	const char *metrics; /* file for Prometheus, absolute; NULL: none */
 	bool own_only;
 	bool all_targets;

@@ -12,6 +12,7 @@
 #include "confine.h"
 #include "control/base/cleanup.h"
 #include "control/proc/proc_status.h"
+#include "control/session/budget/budget.h"
 #include "control/session/takeover/takeover.h"
 #include "daemon/keeper/keeper.h"
 #include "worker_events.h"
@@ -166,6 +167,7 @@ static struct error *attach(struct worker *worker, const struct wire_message *me
 		.limits = { .max_size = wire_get_number(message, WIRE_MAX_SIZE, 0),
 			    .max_files = (uint32_t)wire_get_number(message, WIRE_MAX_FILES, 0),
 			    .rotate_ns = wire_get_number(message, WIRE_ROTATE, 0) },
+		.overhead = (double)wire_get_number(message, WIRE_OVERHEAD, 0) / 1e6,
 		.tracepoints_max = WIRE_TRACEPOINTS_MAX,
 		.stopped = !wire_get_number(message, WIRE_RECORDING, 1),
 		.guise = worker->guise,
@@ -190,6 +192,8 @@ static struct error *attach(struct worker *worker, const struct wire_message *me
 	worker->mode = options.mode;
 	if (!error)
 		error = session_create(worker->proc, &options, &worker->session);
+	if (!error && options.overhead > 0)
+		error = budget_enable(worker->session);
 	if (!error)
 		error = begin(worker, message);
 	if (error) {

@@ -168,7 +168,7 @@ static bool look(struct session *session, struct budget *budget, uint64_t ns)
 	for (size_t i = 0; i < session->tracepoints.count; i++) {
 		struct tracepoint *tracepoint = session->tracepoints.items[i];
 
-		if (!tracepoint->demotion || !tracepoint->has_type ||
+		if (!tracepoint->demotion || !tracepoint->has_type || tracepoint->waits ||
 		    (!tracepoint->probe.site && !tracepoint->demotion->is_out))
 			continue;
 		budget->tracepoints[budget->count++] = tracepoint;

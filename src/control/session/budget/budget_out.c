@@ -34,7 +34,7 @@ static void list_off(const struct session *session, bool is_out, struct tracepoi
 	for (size_t i = 0; i < session->tracepoints.count && ret_list->count < OUT_MAX; i++) {
 		struct tracepoint *tracepoint = session->tracepoints.items[i];
 
-		if (tracepoint->demotion && tracepoint->level == SWITCH_OFF &&
+		if (tracepoint->demotion && !tracepoint->waits && tracepoint->level == SWITCH_OFF &&
 		    tracepoint->demotion->is_out == is_out)
 			vec_push(ret_list, tracepoint);
 	}
@@ -48,7 +48,8 @@ void budget_out_take(struct session *session, struct budget *budget, double exce
 	struct tracepoint_list list = { 0 };
 	size_t count = 0;
 
-	if (excess <= 0 || now < budget->out_at + OUT_PAUSE_NS)
+	/* a daemon's commands expect that what is placed has a site */
+	if (excess <= 0 || now < budget->out_at + OUT_PAUSE_NS || session->options.tracepoints_max)
 		return;
 	list_off(session, false, &list);
 	for (; count < list.count && excess > 0 && list.items[count]->demotion->rate > 0; count++)

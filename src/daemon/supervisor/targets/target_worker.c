@@ -74,6 +74,7 @@ static void configure(struct target *target, int keeper)
 	wire_number(&out, WIRE_MAX_SIZE, supervisor->options.limits.max_size);
 	wire_number(&out, WIRE_MAX_FILES, supervisor->options.limits.max_files);
 	wire_number(&out, WIRE_ROTATE, supervisor->options.limits.rotate_ns);
+	wire_number(&out, WIRE_OVERHEAD, (uint64_t)(supervisor->options.overhead * 1e6));
 	/* so many requests will be replayed */
 	wire_number(&out, WIRE_TRACEPOINT_COUNT, target->entries.count);
 	if (keeper >= 0)
