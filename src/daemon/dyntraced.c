@@ -39,11 +39,6 @@ static struct {
 	bool daemonize, own_only, all_targets, stopped, version;
 } args = { .buffer_size = DT_POOL_DEFAULT };
 
-static const char *const modes[] = { [SESSION_DISCARD] = "discard",
-				     [SESSION_OVERWRITE] = "overwrite",
-				     [SESSION_BLOCK] = "block",
-				     NULL };
-
 static const struct option_spec options[] = {
 	OPTION_GROUP("How it runs"),
 	{ 0, "daemonize", NULL, "go to the background; returns when the daemon listens",
@@ -80,7 +75,7 @@ static const struct option_spec options[] = {
 	{ 0, "mode", "MODE",
 	  "when the buffer is full: discard new events and count them, overwrite the oldest (for\n"
 	  "snapshots), or block the target until there is room (default: discard)",
-	  .choice = &args.mode, .choices = modes },
+	  .choice = &args.mode, .choices = limit_modes },
 	OVERHEAD_OPTION(args.overhead_text),
 	LIMIT_OPTIONS(args.limit_args),
 	{ 0, "metrics", "FILE",
@@ -190,6 +185,9 @@ static struct error *run_supervisor(void)
 					     .mode = args.mode,
 					     .limits = args.limits,
 					     .overhead = args.overhead,
+					     .snapshots_kept = args.mode == SESSION_OVERWRITE ?
+								       args.limit_args.max_files :
+								       0,
 					     .own_only = args.own_only,
 					     .all_targets = args.all_targets,
 					     .stopped = args.stopped,

@@ -1,5 +1,10 @@
 #include "limit_options.h"
 
+const char *const limit_modes[] = { [SESSION_DISCARD] = "discard",
+				    [SESSION_OVERWRITE] = "overwrite",
+				    [SESSION_BLOCK] = "block",
+				    NULL };
+
 #define SIZE_LEAST (1u << 20) /* an eighth of it has room for a packet and its file's end */
 #define FILES_MOST 10000u
 
@@ -29,4 +34,14 @@ struct error *limit_options_check(const struct limit_args *args, enum session_mo
 					      .max_files = (uint32_t)args->max_files,
 					      .rotate_ns = (uint64_t)(args->rotate * 1e9) };
 	return NULL;
+}
+
+void limit_options_write(const struct recording_args *args, struct wire_out *out)
+{
+	if (args->mode >= 0)
+		wire_number(out, WIRE_MODE, (uint64_t)args->mode);
+	if (args->buffer_size)
+		wire_number(out, WIRE_BUFFER_SIZE, args->buffer_size);
+	if (args->max_files)
+		wire_number(out, WIRE_SNAPSHOTS_KEPT, args->max_files);
 }

@@ -6,7 +6,10 @@
 
 #include "control/ctf/writer.h"
 #include "control/session/session.h"
+#include "control/wire/messages.h"
 #include "options.h"
+
+extern const char *const limit_modes[]; /* of --mode; ends with NULL */
 
 struct limit_args {
 	uint64_t max_size, max_files;
@@ -28,5 +31,27 @@ struct limit_args {
 /* Checks the options, and gives the limits. */
 struct error *limit_options_check(const struct limit_args *args, enum session_mode mode,
 				  struct writer_limits *ret_limits);
+
+/* ---- of the commands that attach a process by the daemon: how it is recorded --------------------- */
+
+struct recording_args {
+	int mode; /* enum session_mode; -1: the daemon's */
+	uint64_t buffer_size, max_files; /* 0: the daemon's */
+};
+
+/* Rows of a table of options; `args` is a struct recording_args, whose mode is -1 at first. */
+#define RECORDING_OPTIONS(args)                                                                    \
+	{ 0, "mode", "MODE",                                                                       \
+	  "when the buffer is full: discard new events and count them, overwrite the oldest (for\n" \
+	  "snapshots), or block the process until there is room (default: dyntraced's)",           \
+	  .choice = &(args).mode, .choices = limit_modes },                                        \
+	{ 0, "buffer-size", "SIZE", "memory for events that aren't written yet (default: dyntraced's)", \
+	  .size = &(args).buffer_size },                                                           \
+	{ 0, "max-files", "N",                                                                     \
+	  "keep the last N snapshots that hits asked for (--snapshot-when; default: 16)",          \
+	  .size = &(args).max_files }
+
+/* Adds what was given to a request. */
+void limit_options_write(const struct recording_args *args, struct wire_out *out);
 
 #endif

@@ -96,6 +96,22 @@ def test_a_killed_target_leaves_its_last_events_and_runs_the_command(dyntrace, s
     assert [event.fields["sig"] if "sig" in event.fields else event.fields["arg1"] for event in Trace(output).events] == [0, number]
 
 
+@pytest.mark.parametrize("name", ["ABRT", "SEGV"])
+def test_the_moments_before_a_crash_of_a_process_that_ran_already(dyntrace, spin, scratch, name):
+    """With -p nobody waits for the process but its parent, which hasn't yet."""
+    log = os.path.join(scratch, "log")
+    one = spin()
+    running = dyntrace.start_trace(one.pid, "--function", "foo", "--mode", "overwrite", "--on-snapshot",
+                                   f'echo "$DYNTRACE_SNAPSHOT,$DYNTRACE_SNAPSHOT_WHY" > {log}.new && mv {log}.new {log}')
+    one.round()
+    os.kill(one.pid, getattr(signal, f"SIG{name}"))
+    _, errors = running.process.communicate(timeout=60)
+    assert f"dyntrace: spin was killed by SIG{name}: its last events are in {running.output}\n" in errors
+    until(lambda: os.path.exists(log), "the command")
+    assert open(log).read() == f"{running.output},killed by SIG{name}\n"
+    assert [event.fields["number"] for event in Trace(running.output).events] == list(range(CALLS))
+
+
 @pytest.mark.parametrize("words, why", [
     (["--snapshot-every", "1s"], "--snapshot-every: needs --snapshot-when EXPR"),
     (["--on-snapshot", "true"], "--on-snapshot: needs --snapshot-when EXPR or --mode overwrite"),

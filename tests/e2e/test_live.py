@@ -119,4 +119,5 @@ def test_snapshots_beside_the_trace(new_daemon, redis):
 def test_snapshots_are_for_overwrite_mode(daemon, redis):
     daemon.add(f"{redis.pid}:getCommand")
     assert daemon.fails("snapshot", redis.pid) == \
-        f"process {redis.pid} is recorded as it runs (snapshots need dyntraced --mode overwrite)"
+        f"process {redis.pid} is recorded as it runs (snapshots need overwrite mode: detach it, " \
+        f"then 'dyntrace attach --mode overwrite {redis.pid}')"

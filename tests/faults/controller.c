@@ -505,7 +505,7 @@ static struct error *act_snapshot(struct fixture *f)
 	char output[FAULTS_OUTPUT + 16];
 
 	snprintf(output, sizeof(output), "%s/../snapshot", f->output);
-	return session_snapshot(f->session, NULL, output, &totals);
+	return session_snapshot(f->session, NULL, output, 0, &totals);
 }
 
 /* Writes events: packets, files of new threads, the metadata. */

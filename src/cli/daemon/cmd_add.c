@@ -9,6 +9,7 @@
 #include "options/min_duration.h"
 #include "options/prototype_options.h"
 #include "options/question_options.h"
+#include "options/limit_options.h"
 #include "shared/program.h"
 
 static struct {
@@ -23,7 +24,10 @@ static struct {
 	struct lttng_args lttng;
 	const char *prototypes;
 	int floats;
-} args;
+	const char *snapshot_when;
+	double snapshot_every;
+	struct recording_args recording;
+} args = { .recording.mode = -1 };
 
 static const struct option_spec options[] = {
 	OPTION_GROUP("What to record"),
@@ -49,6 +53,16 @@ static const struct option_spec options[] = {
 	{ 0, "rate", "N/s", "record at most N hits per second", .string = &args.rate },
 	{ 0, "string-max", "SIZE", "record at most SIZE bytes of a string (default: 256)",
 	  .size = &args.string_max },
+
+	OPTION_GROUP("Snapshots, and how the process is recorded if add attaches it"),
+	{ 0, "snapshot-when", "EXPR",
+	  "record in memory (--mode overwrite), and write a snapshot beside the trace when a hit makes\n"
+	  "this true: 'size > 1M', with -e 'ret == -1' or 'duration > 100ms'; 'dyntrace watch' tells",
+	  .string = &args.snapshot_when },
+	{ 0, "snapshot-every", "TIME",
+	  "at most one such snapshot of the process in this time; further hits are counted (default: 10s)",
+	  .seconds = &args.snapshot_every },
+	RECORDING_OPTIONS(args.recording),
 
 	OPTION_GROUP("With the tracer lttng"),
 	LTTNG_OPTIONS(args.lttng),
@@ -98,6 +112,9 @@ static struct error *write_request(struct client *client, const struct add_reque
 	write_number(out, WIRE_KEYS, request->by || request->of ? request->keys : 0);
 	write_number(out, WIRE_WAIT, request->wait);
 	write_number(out, WIRE_DISABLED, request->disabled);
+	wire_text(out, WIRE_SNAPSHOT_WHEN, args.snapshot_when);
+	write_number(out, WIRE_SNAPSHOT_EVERY, (uint64_t)(args.snapshot_every * 1e9 + 0.5));
+	limit_options_write(&args.recording, out);
 	return client_write_arguments(out, request->tracer, request->arguments,
 				      request->argument_count);
 }
@@ -167,6 +184,20 @@ static struct error *check_question(const char *tracer)
 	return NULL;
 }
 
+static struct error *check_snapshots(const char *tracer)
+{
+	if (args.snapshot_every > 0 && !args.snapshot_when)
+		return error_new(ERROR_USAGE, "--snapshot-every: needs --snapshot-when EXPR");
+	if (args.snapshot_when && args.recording.mode >= 0 &&
+	    args.recording.mode != SESSION_OVERWRITE)
+		return error_new(ERROR_USAGE, "--snapshot-when: not with --mode %s",
+				 limit_modes[args.recording.mode]);
+	if (args.snapshot_when && tracer && strcmp(tracer, "ctf") != 0)
+		return error_new(ERROR_USAGE, "--snapshot-when: not with tracer '%s' (only with ctf)",
+				 tracer);
+	return NULL;
+}
+
 static struct error *run(const struct words *words, int *ret_status)
 {
 	_cleanup_free_ char *target = NULL, *filter = NULL;
@@ -201,6 +232,8 @@ static struct error *run(const struct words *words, int *ret_status)
 		request.argument_count = words->count - 2;
 	}
 	error = check_question(request.tracer);
+	if (!error)
+		error = check_snapshots(request.tracer);
 	if (error)
 		return error;
 	_cleanup_free_ char *identity = NULL;
@@ -243,6 +276,7 @@ const struct command command_add = {
 	.example = "dyntrace add redis-server:processCommand ctf\n"
 		   "dyntrace add -e -n write 1234:write@libc.so.6 --filter 'nbytes > 4096'\n"
 		   "dyntrace add -e app:open@libc.so.6 count --by file\n"
+		   "dyntrace add -e redis-server:call --snapshot-when 'duration > 10ms'\n"
 		   "dyntrace add --wait nginx:ngx_http_process_request -f",
 	.options = options,
 	.run = run,

@@ -6,10 +6,13 @@
  * [TARGET], TARGET:NAME or TARGET LIBRARY, one function for each form.
  */
 #include "daemon_call.h"
+#include "options/limit_options.h"
 
 static struct {
 	bool all;
-} args;
+	double last;
+	struct recording_args recording;
+} args = { .recording.mode = -1 };
 
 static const struct option_spec options[] = {
 	DAEMON_ALL_OPTION(&args.all),
@@ -17,11 +20,28 @@ static const struct option_spec options[] = {
 	{ 0 },
 };
 
+static const struct option_spec attach_options[] = {
+	RECORDING_OPTIONS(args.recording),
+	DAEMON_ALL_OPTION(&args.all),
+	DAEMON_SOCKET_OPTION,
+	{ 0 },
+};
+
+static const struct option_spec snapshot_options[] = {
+	{ 0, "last", "TIME", "only the events of this time before now: 5s, 200ms", .seconds = &args.last },
+	DAEMON_ALL_OPTION(&args.all),
+	DAEMON_SOCKET_OPTION,
+	{ 0 },
+};
+
 /* ---- forms ----------------------------------------------------------------------------------- */
 
-static struct error *request_target(const struct words *words, unsigned kind)
+/* How the process is recorded: attach. The time: snapshot. */
+static void write_more(struct wire_out *out)
 {
-	return daemon_call_target(words, DAEMON_ONE_TARGET, kind, args.all, NULL, NULL);
+	limit_options_write(&args.recording, out);
+	if (args.last > 0)
+		wire_number(out, WIRE_LAST, (uint64_t)(args.last * 1e9 + 0.5));
 }
 
 /* A snapshot's answer has the directory of its trace. */
@@ -35,9 +55,29 @@ static struct error *print_output(void *context, const struct wire_message *item
 	return NULL;
 }
 
+static struct error *request_more(const struct words *words, enum daemon_words wanted,
+				  unsigned kind)
+{
+	_cleanup_client_ struct client *client = NULL;
+	struct error *error = daemon_call_check_words(words, wanted);
+
+	if (!error)
+		error = daemon_call_connect(&client);
+	if (error)
+		return error;
+	write_more(daemon_call_begin(client, kind, words->count ? words->items[0] : NULL,
+				     args.all));
+	return daemon_call_finish(client, print_output, NULL);
+}
+
+static struct error *request_target(const struct words *words, unsigned kind)
+{
+	return request_more(words, DAEMON_ONE_TARGET, kind);
+}
+
 static struct error *request_any_target(const struct words *words, unsigned kind)
 {
-	return daemon_call_target(words, DAEMON_ANY_TARGET, kind, args.all, print_output, NULL);
+	return request_more(words, DAEMON_ANY_TARGET, kind);
 }
 
 static struct error *request_tracepoint(const struct words *words, unsigned kind)
@@ -80,9 +120,11 @@ const struct command command_attach = {
 	.details =
 		"The process stops for a moment and goes on with the agent, which does nothing until\n"
 		"tracepoints are added. 'dyntrace add' attaches by itself if needed; programs that are\n"
-		"linked with the agent or preload it need no attach. Attaching twice is no error.",
-	.example = "dyntrace attach redis-server",
-	.options = options,
+		"linked with the agent or preload it need no attach. Attaching twice is no error. The options\n"
+		"say how the process is recorded until 'dyntrace detach'.",
+	.example = "dyntrace attach redis-server\n"
+		   "dyntrace attach --mode overwrite --buffer-size 16M redis-server",
+	.options = attach_options,
 	.request = request_target,
 	.request_kind = WIRE_ATTACH,
 };
@@ -169,10 +211,11 @@ const struct command command_snapshot = {
 	.summary = "write the buffers of a flight recorder to a trace of their own",
 	.usage = "[OPTIONS] [TARGET]",
 	.details =
-		"For a daemon started with --mode overwrite. Prints the new trace's directory. Recording\n"
-		"goes on. " ALL_TEXT,
-	.example = "dyntrace snapshot redis-server",
-	.options = options,
+		"For processes in overwrite mode ('dyntrace attach --mode overwrite', or dyntraced's --mode).\n"
+		"Prints the new trace's directory. Recording goes on. " ALL_TEXT,
+	.example = "dyntrace snapshot redis-server\n"
+		   "dyntrace snapshot --last 5s redis-server",
+	.options = snapshot_options,
 	.request = request_any_target,
 	.request_kind = WIRE_SNAPSHOT,
 };

@@ -159,8 +159,10 @@ static struct error *poll_end(struct trace_run *run)
 		error = launch_poll(run->launch, &run->ended, &run->status);
 	else
 		run->ended = session_ended(run->session);
-	if (run->ended)
+	if (run->ended) {
 		command_runs = 0; /* Ctrl-C is for dyntrace alone */
+		trace_snapshot_ended(run);
+	}
 	run->over = run->ended && !(trace_args.follow_daemons && has_daemons(run));
 	return error;
 }
@@ -199,7 +201,7 @@ static struct error *record(struct trace_run *run)
 	double end = trace_args.seconds > 0 ? count_from(run) + trace_args.seconds : 0;
 	double next = trace_args.each > 0 ? count_from(run) + trace_args.each : 0;
 	bool has_lines = trace_args.print || trace_args.tracer->kind == TRACER_LOG;
-	unsigned step = trace_args.snapshot_when ? TRACE_SNAPSHOT_STEP_MS :
+	unsigned step = trace_args.snapshot_when ? TRIGGERS_LOOK_MS :
 			has_lines ? LINE_STEP_MS : STEP_MS;
 	struct error *error = NULL;
 
@@ -273,7 +275,7 @@ static void note_begun(const struct trace_run *run)
 	for (size_t i = 0; i < count; i++) {
 		struct tracepoint_info info = session_tracepoint(run->session, i);
 
-		placed += !info.refusal && !trace_snapshot_is_trigger(&info);
+		placed += !info.refusal && !info.is_trigger;
 	}
 	if (run->joined) {
 		cli_note("tracing %s (%d) and %zu more process%s: %zu tracepoint%s placed; "

@@ -14,7 +14,6 @@
 #include "options/time_text.h"
 #include "summary_exits.h"
 #include "trace_question.h"
-#include "trace_snapshot.h"
 
 #define REFUSALS_MAX 5
 #define COPIES_MAX 8
@@ -343,7 +342,7 @@ void summary_print(struct session *session, const struct session_summary *summar
 	for (size_t i = 0; infos && i < count; i++) {
 		struct tracepoint_info info = session_tracepoint(session, i);
 
-		if (info.how && !has_waited(&info) && !trace_snapshot_is_trigger(&info))
+		if (info.how && !has_waited(&info) && !info.is_trigger)
 			infos[placed++] = info;
 	}
 	fflush(stdout);

@@ -13,11 +13,6 @@
 
 struct trace_args trace_args = { .buffer_size = DT_POOL_DEFAULT };
 
-static const char *const modes[] = { [SESSION_DISCARD] = "discard",
-				     [SESSION_OVERWRITE] = "overwrite",
-				     [SESSION_BLOCK] = "block",
-				     NULL };
-
 const struct option_spec trace_options[] = {
 	OPTION_GROUP("Target"),
 	{ 'c', NULL, "COMMAND", "start this command, traced from its first instruction",
@@ -114,7 +109,7 @@ const struct option_spec trace_options[] = {
 	  "if the buffer is full: discard and count new events, overwrite the oldest ones (the trace\n"
 	  "gets the last events at the end, and DIR.snapshot-N at each SIGUSR1), or block the target for\n"
 	  "up to 10 s until there is room (default: discard)",
-	  .choice = &trace_args.mode, .choices = modes },
+	  .choice = &trace_args.mode, .choices = limit_modes },
 	OVERHEAD_OPTION(trace_args.overhead_text),
 	LIMIT_OPTIONS(trace_args.limit_args),
 	{ 0, "snapshot-when", "EXPR",
@@ -125,8 +120,8 @@ const struct option_spec trace_options[] = {
 	  "at most one snapshot of --snapshot-when in this time; further hits are counted (default: 10s)",
 	  .seconds = &trace_args.snapshot_every },
 	{ 0, "on-snapshot", "CMD",
-	  "run this shell command after each snapshot, and if a command that dyntrace started is killed\n"
-	  "by a signal; $DYNTRACE_SNAPSHOT is the directory, $DYNTRACE_SNAPSHOT_WHY the reason",
+	  "run this shell command after each snapshot, and if the target is killed by a signal in\n"
+	  "overwrite mode; $DYNTRACE_SNAPSHOT is the directory, $DYNTRACE_SNAPSHOT_WHY the reason",
 	  .string = &trace_args.on_snapshot },
 	{ 0, "all-rows", NULL,
 	  "show all tracepoints in the summary, also those without hits and beyond the first 40",

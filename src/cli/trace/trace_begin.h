@@ -10,7 +10,9 @@
 #include <signal.h>
 
 #include "control/launch/launch.h"
+#include "control/launch/user_command.h"
 #include "control/session/session.h"
+#include "control/session/triggers/triggers.h"
 #include "options/options.h"
 #include "trace_targets.h"
 
@@ -28,10 +30,9 @@ struct trace_run {
 	char *output;
 	unsigned snapshots; /* written so far */
 	sig_atomic_t snapshots_handled; /* of those that signals wanted */
-	/* Hits that asked for a snapshot: all, at the last look, since the last snapshot. */
-	uint64_t triggers, triggers_seen, triggers_new;
-	uint64_t next_trigger_look, next_triggered; /* ns of CLOCK_MONOTONIC */
-	pid_t on_snapshot; /* the user's command; 0: none runs */
+	struct triggers triggers; /* hits that asked for one */
+	struct user_command on_snapshot;
+	char how_ended[64]; /* the target: "killed by SIGSEGV"; empty: otherwise, or unknown */
 	int status; /* of the launched command, as waitpid gives it */
 	bool ended;
 	bool over; /* and with --follow-daemons, so have the processes that the target has forked */

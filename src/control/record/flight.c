@@ -182,7 +182,8 @@ static struct error *flight_read_copy(struct reader *copy, struct reader_totals 
 }
 
 struct error *reader_snapshot(const struct reader *reader, struct trace_writer *writer,
-			      struct event_types *types, struct reader_totals *ret_totals)
+			      struct event_types *types, uint64_t from,
+			      struct reader_totals *ret_totals)
 {
 	struct reader_options options = reader->options;
 	struct reader *copy = NULL;
@@ -194,6 +195,7 @@ struct error *reader_snapshot(const struct reader *reader, struct trace_writer *
 	options.pool = memory;
 	options.writer = writer;
 	options.types = types;
+	options.from = from;
 	options.alive = NULL;
 	options.observe = NULL;
 	struct error *error = reader_create(&options, &copy);

@@ -1,5 +1,5 @@
 /*
- * pause.c - leave out events of pauses.
+ * pause.c - leave out events of pauses, and those before a snapshot's first moment.
  *
  * Tracepoints are switched off in a pause, but a call that began before it still records its exit.
  */
@@ -9,22 +9,31 @@
 #include "reader_state.h"
 #include "walk.h"
 
-static bool is_paused(const struct reader_pauses *pauses, uint64_t clock)
+static size_t count_of(const struct reader_pauses *pauses)
 {
-	size_t count = pauses->count < READER_PAUSES ? pauses->count : READER_PAUSES;
+	return !pauses ? 0 : pauses->count < READER_PAUSES ? pauses->count : READER_PAUSES;
+}
 
-	for (size_t i = 0; i < count; i++) {
+static bool is_left_out(const struct reader_options *options, uint64_t clock)
+{
+	const struct reader_pauses *pauses = options->pauses;
+
+	if (clock < options->from)
+		return true;
+	for (size_t i = 0; i < count_of(pauses); i++) {
 		if (clock > pauses->items[i].begin && clock <= pauses->items[i].end)
 			return true;
 	}
 	return false;
 }
 
-static bool is_touched(const struct reader_pauses *pauses, const struct walk *walk)
+static bool is_touched(const struct reader_options *options, const struct walk *walk)
 {
-	size_t count = pauses->count < READER_PAUSES ? pauses->count : READER_PAUSES;
+	const struct reader_pauses *pauses = options->pauses;
 
-	for (size_t i = 0; i < count; i++) {
+	if (walk->first_clock < options->from)
+		return true;
+	for (size_t i = 0; i < count_of(pauses); i++) {
 		if (walk->clock > pauses->items[i].begin &&
 		    walk->first_clock <= pauses->items[i].end)
 			return true;
@@ -34,16 +43,15 @@ static bool is_touched(const struct reader_pauses *pauses, const struct walk *wa
 
 void pause_apply(struct reader *reader, struct stream *stream, struct walk *walk)
 {
-	const struct reader_pauses *pauses = reader->options.pauses;
 	uint64_t *at = reader->buffer, *to = at, clock = walk->first_clock, left = walk->count;
 
-	if (!pauses || !is_touched(pauses, walk))
+	if (!is_touched(&reader->options, walk))
 		return;
 	for (walk->count = 0; left; left--) {
 		uint64_t before = *at >> DT_EVENT_ID_BITS;
 		size_t words = readout_words(reader, at);
 
-		if (is_paused(pauses, clock)) {
+		if (is_left_out(&reader->options, clock)) {
 			walk->hits[*at & DT_EVENT_ID_MASK]--;
 			stream->read++;
 		} else {

@@ -101,6 +101,7 @@ struct reader_options {
 	uint64_t since; /* ns of CLOCK_MONOTONIC: no hit was before; 0: the time of reader_create */
 	const struct reader_resume *resume; /* by thread record; NULL: the trace is new */
 	const struct reader_pauses *pauses; /* borrowed; NULL: none */
+	uint64_t from; /* events with an earlier clock are left out; 0: none */
 	reader_observe_fn observe; /* NULL: none */
 	void *observe_context;
 };
@@ -146,10 +147,11 @@ struct error *reader_tidy(struct reader *reader);
 /*
  * Writes a copy of the pool to another trace, and leaves the pool as it is. Threads go on recording
  * meanwhile: chunks that they overwrite during the copy are left out whole. `types`: copies, whose
- * hits are counted.
+ * hits are counted. Events with a clock before `from` are left out.
  */
 struct error *reader_snapshot(const struct reader *reader, struct trace_writer *writer,
-			      struct event_types *types, struct reader_totals *ret_totals);
+			      struct event_types *types, uint64_t from,
+			      struct reader_totals *ret_totals);
 
 /* The metadata doesn't have all kinds of events, and can't get them: a packet with such an event
  * would make the whole trace unreadable. What reader_finish finds from now on is lost. */

@@ -215,6 +215,7 @@ static void describe_request(const struct tracepoint *tracepoint, struct tracepo
 	info->tracer = spec->tracer;
 	info->tracer_argument = spec->tracer_argument;
 	info->enabled = !tracepoint->is_off;
+	info->is_trigger = spec->is_trigger;
 	info->filter = spec->filter;
 	info->by = spec->by;
 	info->of = spec->of;

@@ -439,7 +439,7 @@ static struct error *count_buffers(struct session *session)
 	struct error *error = copy_types(session, &types);
 
 	if (!error)
-		error = reader_snapshot(session->reader, NULL, &types, &totals);
+		error = reader_snapshot(session->reader, NULL, &types, 0, &totals);
 	assert(error || types.count <= session->types->count);
 	for (size_t i = 0; i < types.count && !error; i++) {
 		session->types->items[i].hits = types.items[i].hits;
@@ -464,9 +464,20 @@ struct error *session_flush(struct session *session)
 	return error ? error : reader_flush(session->reader);
 }
 
-struct error *session_snapshot(struct session *session, struct trace_dir *directory,
-			       const char *output, struct reader_totals *ret_totals)
+/* The clock that was so long ago; 0: before any event. */
+static uint64_t clock_before(const struct session *session, uint64_t ns)
 {
+	uint64_t now = __rdtsc();
+	double ticks = (double)ns * (double)session->clock.frequency / 1e9;
+
+	return ticks < (double)now ? now - (uint64_t)ticks : 0;
+}
+
+struct error *session_snapshot(struct session *session, struct trace_dir *directory,
+			       const char *output, uint64_t last_ns,
+			       struct reader_totals *ret_totals)
+{
+	uint64_t from = last_ns ? clock_before(session, last_ns) : 0;
 	struct event_types types = { 0 };
 	struct trace_writer *writer = NULL;
 	struct error *error = NULL, *closing = NULL;
@@ -480,7 +491,7 @@ struct error *session_snapshot(struct session *session, struct trace_dir *direct
 	if (!error)
 		error = open_writer(session, directory, output, &types, &writer);
 	if (!error)
-		error = reader_snapshot(session->reader, writer, &types, ret_totals);
+		error = reader_snapshot(session->reader, writer, &types, from, ret_totals);
 	if (writer)
 		closing = writer_close(writer);
 	free(types.items);

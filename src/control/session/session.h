@@ -74,9 +74,11 @@ struct error *session_begin(struct session *session, struct stop *held);
 struct error *session_step(struct session *session, unsigned timeout_ms);
 
 /* In overwrite mode: writes the buffers to a separate trace, and goes on recording. The trace is
- * made by `directory`, or if that is NULL at `output`, which must not exist. */
+ * made by `directory`, or if that is NULL at `output`, which must not exist. last_ns: only the
+ * events of that time before now; 0: all. */
 struct error *session_snapshot(struct session *session, struct trace_dir *directory,
-			       const char *output, struct reader_totals *ret_totals);
+			       const char *output, uint64_t last_ns,
+			       struct reader_totals *ret_totals);
 
 /* The types of events, with their counts. */
 const struct event_types *session_types(const struct session *session);

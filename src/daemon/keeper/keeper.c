@@ -1,6 +1,7 @@
 #include "keeper.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -48,18 +49,20 @@ static int try_make(struct keeper *keeper, uint32_t number, const char *suffix, 
 {
 	assert(number < KEEPER_DIRS && keeper->dirs[number].fd < 0 && keeper->parent >= 0);
 	char *name = keeper->dirs[number].name;
-	int length = count > 1 ?
-			     snprintf(name, NAME_MAX + 1, "%s%s-%d", keeper->name, suffix, count) :
-			     snprintf(name, NAME_MAX + 1, "%s%s", keeper->name, suffix);
+	/* the trace may have got a number, which is a part of its snapshots' names */
+	const char *base = number && keeper->dirs[0].fd >= 0 ? keeper->dirs[0].name : keeper->name;
+	int length = count > 1 ? snprintf(name, NAME_MAX + 1, "%s%s-%d", base, suffix, count) :
+				 snprintf(name, NAME_MAX + 1, "%s%s", base, suffix);
+	bool opens = keeper->way == KEEPER_AGAIN && !number;
 
 	if (length > NAME_MAX)
 		return -ENAMETOOLONG;
-	if (keeper->way != KEEPER_AGAIN && mkdirat(keeper->parent, name, 0700))
+	if (!opens && mkdirat(keeper->parent, name, 0700))
 		return -errno;
 	int fd = openat(keeper->parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	if (keeper->way == KEEPER_AGAIN && !is_own(fd)) {
+	if (opens && !is_own(fd)) {
 		close(fd);
 		return -EPERM;
 	}
@@ -82,8 +85,8 @@ static int make(struct keeper *keeper, const struct keeper_request *request,
 		keeper->parent = open(keeper->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (keeper->parent < 0)
 		return -errno;
-	for (int count = 1;
-	     result == -EEXIST && count <= (keeper->way == KEEPER_NUMBERED ? TRIES : 1); count++)
+	int tries = number || keeper->way == KEEPER_NUMBERED ? TRIES : 1;
+	for (int count = 1; result == -EEXIST && count <= tries; count++)
 		result = try_make(keeper, number, request->first, count);
 	if (!result)
 		snprintf(answer->path, sizeof(answer->path), "%s/%s", keeper->folder,
@@ -99,6 +102,20 @@ static int remove_directory(struct keeper *keeper, uint32_t number)
 	if (!failed)
 		close(take_fd(&keeper->dirs[number].fd));
 	return failed;
+}
+
+/* A snapshot that this keeper has made. */
+static int drop(struct keeper *keeper, uint32_t number)
+{
+	DIR *dir = number ? fdopendir(dup(keeper->dirs[number].fd)) : NULL;
+
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		if (is_name(entry->d_name, sizeof(entry->d_name)))
+			unlinkat(keeper->dirs[number].fd, entry->d_name, 0);
+	}
+	if (dir)
+		closedir(dir);
+	return dir ? remove_directory(keeper, number) : -EINVAL;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -131,6 +148,8 @@ static int do_request(struct keeper *keeper, const struct keeper_request *reques
 	int dir = keeper->dirs[request->directory].fd;
 	if (dir < 0)
 		return -EBADF;
+	if (request->what == KEEPER_DROP)
+		return drop(keeper, request->directory);
 	if (request->what == KEEPER_REMOVE && !request->first[0])
 		return remove_directory(keeper, request->directory);
 	if (!is_name(request->first, sizeof(request->first)))

@@ -30,6 +30,8 @@ int keeper_main(const char *folder, const char *name, enum keeper_way way);
 struct error *keeper_dir(int fd, struct trace_dir **ret_dir);
 /* Another directory beside it, with the suffix behind its name: for a snapshot. */
 struct error *keeper_beside(struct trace_dir *dir, const char *suffix, struct trace_dir **ret_dir);
+/* Removes such a directory with its files, and frees `dir`. */
+void keeper_drop(struct trace_dir *dir);
 /* Opens the file that the keeper was started for, to write behind its end. Takes the socket. */
 struct error *keeper_append(int socket, int *ret_fd);
 /* Opens the directory of a keeper with KEEPER_AGAIN. */

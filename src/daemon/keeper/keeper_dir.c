@@ -31,7 +31,7 @@
 struct line {
 	int fd;
 	unsigned users;
-	uint32_t next; /* number of the next directory */
+	bool taken[KEEPER_DIRS]; /* numbers of directories */
 	unsigned owed; /* late answers */
 	bool dead;
 };
@@ -210,7 +210,8 @@ static void kept_free(struct trace_dir *dir)
 	free(kept);
 }
 
-static struct error *open_dir(struct line *line, const char *suffix, struct trace_dir **ret_dir)
+static struct error *open_dir(struct line *line, uint32_t number, const char *suffix,
+			      struct trace_dir **ret_dir)
 {
 	struct kept_dir *kept = calloc(1, sizeof(*kept));
 	char *path = malloc(PATH_MAX); /* filled in place: others keep the pointer */
@@ -228,10 +229,10 @@ static struct error *open_dir(struct line *line, const char *suffix, struct trac
 					    .remove = kept_remove,
 					    .free = kept_free },
 				   .line = line,
-				   .number = line->next++ };
+				   .number = number };
 	snprintf(kept->suffix, sizeof(kept->suffix), "%s", suffix);
 	line->users++;
-	assert(line->users <= line->next);
+	line->taken[number] = true;
 	*ret_dir = &kept->dir;
 	return NULL;
 }
@@ -245,7 +246,7 @@ struct error *keeper_dir(int fd, struct trace_dir **ret_dir)
 		return error_new(ERROR_FAILED, "out of memory");
 	}
 	line->fd = fd;
-	struct error *error = open_dir(line, "", ret_dir);
+	struct error *error = open_dir(line, 0, "", ret_dir);
 	if (error) {
 		close(fd);
 		free(line);
@@ -257,10 +258,25 @@ struct error *keeper_beside(struct trace_dir *dir, const char *suffix, struct tr
 {
 	struct line *line = of_dir(dir)->line;
 
-	if (line->next >= KEEPER_DIRS)
+	uint32_t number = 0;
+
+	while (number < KEEPER_DIRS && line->taken[number])
+		number++;
+	if (number == KEEPER_DIRS)
 		return error_new(ERROR_FAILED, "the trace has %d snapshots already (the limit)",
 				 KEEPER_DIRS - 1);
-	return open_dir(line, suffix, ret_dir);
+	return open_dir(line, number, suffix, ret_dir);
+}
+
+void keeper_drop(struct trace_dir *dir)
+{
+	struct kept_dir *kept = of_dir(dir);
+	struct keeper_answer answer;
+
+	assert(kept->number > 0);
+	if (!ask(kept, KEEPER_DROP, "", "", &answer))
+		kept->line->taken[kept->number] = false;
+	trace_dir_free(dir);
 }
 
 struct error *keeper_open_again(struct trace_dir *dir)

@@ -18,6 +18,7 @@ enum keeper_what {
 	/* opens the file of that name, instead of a directory, to write behind its end; makes it if
 	 * need be */
 	KEEPER_APPEND,
+	KEEPER_DROP, /* a snapshot with its files */
 };
 
 struct keeper_request {

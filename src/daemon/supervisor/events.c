@@ -109,10 +109,21 @@ const char *events_failure(const struct supervisor *supervisor, pid_t pid)
 	return NULL;
 }
 
+/* Is it the target's trace, or a snapshot beside it? Watchers' commands get its name (D7). */
+static bool is_trace_of(const struct target *target, const char *path)
+{
+	size_t length = target->trace ? strlen(target->trace) : 0;
+	const char *rest = path + length;
+
+	return length && !strncmp(path, target->trace, length) &&
+	       (!*rest || (!strncmp(rest, ".snapshot-", 10) && !strchr(rest, '/')));
+}
+
 /* The worker isn't believed whose event it is: pid and program are the target's. */
 void events_forward(struct target *target, const struct wire_message *event)
 {
-	static const enum wire_tag ours[] = { WIRE_PID, WIRE_PROGRAM, WIRE_NO_TAG };
+	static const enum wire_tag ours[] = { WIRE_PID, WIRE_PROGRAM, WIRE_OUTPUT, WIRE_NO_TAG };
+	const char *trace = wire_get_text(event, WIRE_OUTPUT);
 	const char *name = wire_get_text(event, WIRE_EVENT_NAME),
 		   *detail = wire_get_text(event, WIRE_DETAIL);
 	struct wire_out out = { 0 };
@@ -132,6 +143,8 @@ void events_forward(struct target *target, const struct wire_message *event)
 	wire_number(&out, WIRE_PID, (uint64_t)target->pid);
 	wire_text(&out, WIRE_PROGRAM, target->process.name);
 	wire_copy(&out, event, ours);
+	if (trace && is_trace_of(target, trace))
+		wire_text(&out, WIRE_OUTPUT, trace);
 	wire_end(&out);
 	if (!out.bytes.failed)
 		send_all(target->supervisor, target->pid, target->process.name, &out);

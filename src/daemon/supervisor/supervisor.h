@@ -17,7 +17,8 @@
  *	     their client may still ask for them (H33).
  *
  * Rules D6 and D11 are in users.h, rules D7 and D10 in targets/trace_keeper.h, rule D8 in
- * requests/owners.h, rules D9 and D13 in targets/worker_calls.h.
+ * requests/owners.h, rules D9 and D13 in targets/worker_calls.h, rule D14 in
+ * targets/target_mode.h.
  *
  * Each file of this folder has a header of its own; here is what all of them share.
  */
@@ -40,6 +41,7 @@ struct supervisor_options {
 	int mode; /* enum session_mode */
 	struct writer_limits limits; /* of each trace */
 	double overhead; /* the budget of each target, a share; 0: none */
+	uint64_t snapshots_kept; /* of those that hits ask for; 0: the default */
 	const char *metrics; /* file for Prometheus, absolute; NULL: none */
 	bool own_only;
 	bool all_targets;

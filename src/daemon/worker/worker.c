@@ -12,11 +12,14 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/ready.h"
+#include "control/proc/proc_end.h"
 #include "daemon/asker/asker.h"
+#include "daemon/keeper/keeper.h"
 #include "worker_attach.h"
 #include "worker_commands.h"
 #include "worker_events.h"
 #include "worker_list.h"
+#include "worker_snapshots.h"
 
 #define LISTENER_FD 3
 #define ASKER_FD 6
@@ -80,10 +83,22 @@ static void end_with_target(struct worker *worker)
 {
 	assert(worker->session);
 	struct session_summary summary = { 0 };
-	char how[128];
+	char how[128], killed[64];
+	int status = 0;
+	_cleanup_free_ char *trace =
+		worker->directory && keeper_has_made(worker->directory) ?
+			strdup(worker->directory->path) :
+			NULL;
 
-	worker_events_how_ended(worker, how, sizeof(how));
+	proc_end_describe(worker->proc, how, sizeof(how));
+	bool is_killed = proc_end_status(worker->proc, &status) &&
+			 proc_end_killed(status, killed, sizeof(killed));
+	if (worker->has_triggers) {
+		worker->triggers.next_look = 0;
+		triggers_look(&worker->triggers, worker->session);
+	}
 	error_free(worker_attach_leave(worker, &summary));
+	worker_snapshots_end(worker, trace, is_killed ? killed : NULL);
 	worker_events_tell(worker, "exited", how);
 	worker->over = true;
 }
@@ -96,6 +111,8 @@ static void step(struct worker *worker)
 	if (error)
 		worker_events_tell(worker, "failed", error_text(error));
 	worker_events_tell_losses(worker);
+	if (!error && !session_ended(worker->session))
+		worker_snapshots_step(worker);
 	if (session_ended(worker->session))
 		end_with_target(worker);
 	else if (error) {
@@ -124,7 +141,10 @@ static void run(struct worker *worker)
 			{ .fd = session_descriptor(worker), .events = POLLIN },
 		};
 		int timeout = worker->session ? session_timeout_ms(worker->session) : -1;
+		int look = worker_snapshots_timeout_ms(worker);
 
+		if (look >= 0 && (timeout < 0 || timeout > look))
+			timeout = look;
 		ready[1].events = channel_is_idle(&worker->channel) ? POLLIN : POLLOUT;
 		int count = poll(ready, 3, timeout);
 		if (count < 0 && errno != EINTR)
@@ -161,6 +181,7 @@ int worker_main(pid_t pid)
 	free(worker.cleaned);
 	assert(worker.over || worker.channel.fd < 0);
 	session_destroy(worker.session);
+	worker_snapshots_free(&worker);
 	trace_dir_free(worker.directory);
 	proc_close(worker.proc);
 	wire_free(&worker.unsent);

@@ -13,7 +13,7 @@
 #include "control/ctf/trace_dir.h"
 #include "control/proc/judged.h"
 #include "control/proc/proc_guise.h"
-#include "control/session/session.h"
+#include "control/session/triggers/triggers.h"
 #include "control/tracers/count/count_rows.h"
 #include "control/wire/channel.h"
 
@@ -35,7 +35,11 @@ struct worker {
 	uint64_t lost; /* events, as last announced */
 	uint64_t lines_lost; /* of logs, as last announced */
 	uint64_t next_look; /* ns of CLOCK_MONOTONIC: when losses are looked at again */
-	unsigned snapshots;
+	unsigned snapshots; /* taken so far (worker_snapshots.h) */
+	bool has_triggers;
+	struct triggers triggers;
+	VEC(struct trace_dir *) kept; /* snapshots that hits asked for, the oldest first */
+	size_t keep; /* so many of them */
 	/* A list that is being sent (worker_list.h). */
 	struct {
 		bool active;

@@ -16,6 +16,7 @@
 #include "control/session/takeover/takeover.h"
 #include "daemon/keeper/keeper.h"
 #include "worker_events.h"
+#include "worker_snapshots.h"
 
 /* ---- leftovers of a dead controller --------------------------------------------------------- */
 
@@ -82,8 +83,10 @@ struct error *worker_attach_settle(struct worker *worker, const struct wire_mess
 	(void)reply;
 	struct error *error = worker->session ? takeover_settle(worker->session, &takeover) : NULL;
 	tell_cleaned(worker, &takeover);
-	if (worker->session)
+	if (worker->session) {
 		takeover_give_counts(worker->session);
+		triggers_begin(&worker->triggers, worker->session);
+	}
 	worker->settled = true;
 	return error;
 }
@@ -190,6 +193,7 @@ static struct error *attach(struct worker *worker, const struct wire_message *me
 	if (!error)
 		error = check_process(worker->proc, message);
 	worker->mode = options.mode;
+	worker->keep = wire_get_number(message, WIRE_SNAPSHOTS_KEPT, WORKER_SNAPSHOTS_KEPT);
 	if (!error)
 		error = session_create(worker->proc, &options, &worker->session);
 	if (!error && options.overhead > 0)

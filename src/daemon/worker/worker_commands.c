@@ -7,12 +7,12 @@
 #include "worker_commands.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 #include "control/base/cleanup.h"
 #include "daemon/keeper/keeper.h"
 #include "worker_attach.h"
 #include "worker_list.h"
+#include "worker_snapshots.h"
 #include "worker_tracepoints.h"
 
 #define NAMES_IN_REPLY 1000 /* of more the journal knows none */
@@ -56,57 +56,6 @@ static struct error *do_flush(struct worker *worker, const struct wire_message *
 	(void)message;
 	(void)reply;
 	return error ? error : session_flush(worker->session);
-}
-
-static void tell_snapshot(struct worker *worker, const struct worker_reply *reply, const char *path)
-{
-	struct wire_out out = { 0 };
-
-	wire_begin(&out, WIRE_ITEM, reply->sequence);
-	wire_text(&out, WIRE_OUTPUT, path);
-	wire_end(&out);
-	channel_send(&worker->channel, &out);
-	wire_free(&out);
-}
-
-/* The snapshot lies beside the trace, and the same keeper makes it. */
-static struct error *take_snapshot(struct worker *worker, const struct worker_reply *reply)
-{
-	struct reader_totals totals = { 0 };
-	struct trace_dir *directory = NULL;
-	char suffix[32];
-
-	assert(worker->directory && keeper_has_made(worker->directory));
-	snprintf(suffix, sizeof(suffix), ".snapshot-%u", worker->snapshots + 1);
-	struct error *error = keeper_beside(worker->directory, suffix, &directory);
-	if (error)
-		return error;
-	worker->snapshots++;
-	error = session_snapshot(worker->session, directory, NULL, &totals);
-	if (!error)
-		tell_snapshot(worker, reply, directory->path);
-	trace_dir_free(directory);
-	return error;
-}
-
-static struct error *do_snapshot(struct worker *worker, const struct wire_message *message,
-				 struct worker_reply *reply)
-{
-	struct error *error = worker_commands_not_attached(worker);
-
-	(void)message;
-	if (error)
-		return error;
-	if (worker->mode != SESSION_OVERWRITE)
-		return error_new(
-			ERROR_FAILED,
-			"process %d is recorded as it runs (snapshots need dyntraced --mode overwrite)",
-			worker->pid);
-	if (!worker->directory || !keeper_has_made(worker->directory))
-		return error_new(ERROR_FAILED,
-				 "process %d has no tracepoint yet: no snapshot to take",
-				 worker->pid);
-	return take_snapshot(worker, reply);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------- */
@@ -163,7 +112,7 @@ static const command_fn commands[WIRE_KIND_COUNT] = {
 	[WIRE_START] = do_recording,
 	[WIRE_STOP] = do_recording,
 	[WIRE_FLUSH] = do_flush,
-	[WIRE_SNAPSHOT] = do_snapshot,
+	[WIRE_SNAPSHOT] = worker_snapshots_do,
 	[WIRE_LOAD] = do_load,
 	[WIRE_UNLOAD] = do_load,
 };
@@ -176,6 +125,8 @@ static void send_reply(struct worker *worker, const struct worker_reply *reply,
 	wire_begin_reply(&out, reply->sequence, error);
 	for (size_t i = 0; i < reply->made.count && reply->made.count <= NAMES_IN_REPLY; i++)
 		wire_text(&out, WIRE_MADE, reply->made.items[i]);
+	for (size_t i = 0; i < reply->triggers.count && reply->made.count <= NAMES_IN_REPLY; i++)
+		wire_text(&out, WIRE_MADE_TRIGGER, reply->triggers.items[i]);
 	wire_text(&out, WIRE_STATE, reply->state);
 	if (reply->time)
 		wire_number(&out, WIRE_TIME, reply->time);
@@ -211,4 +162,5 @@ void worker_commands_do(struct worker *worker, const struct wire_message *messag
 		send_reply(worker, &reply, error);
 	name_list_free(&reply.names);
 	name_list_free(&reply.made);
+	name_list_free(&reply.triggers);
 }

@@ -10,6 +10,7 @@ struct worker_reply {
 	uint32_t sequence;
 	/* of the tracepoints that were made; `made`: also of refused ones, for the journal */
 	struct name_list names, made;
+	struct name_list triggers; /* made with them (worker_snapshots.h) */
 	const char *state;
 	uint64_t time; /* of the attach, for its event; 0: none */
 };

@@ -4,18 +4,12 @@
 #include "worker_events.h"
 
 #include <assert.h>
-#include <fcntl.h>
-#include <linux/types.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include "control/base/cleanup.h"
-#include "control/proc/proc_status.h"
 
 #define UNSENT_MAX (256u << 10)
 #define LOOK_NS 1000000000ULL
@@ -35,6 +29,12 @@ uint64_t worker_events_wall_ns(void)
 
 void worker_events_tell(struct worker *worker, const char *event, const char *detail)
 {
+	worker_events_tell_trace(worker, event, detail, NULL);
+}
+
+void worker_events_tell_trace(struct worker *worker, const char *event, const char *detail,
+			      const char *trace)
+{
 	struct wire_out out = { 0 };
 	bool connected = worker->channel.fd >= 0;
 
@@ -43,6 +43,7 @@ void worker_events_tell(struct worker *worker, const char *event, const char *de
 	wire_number(&out, WIRE_TIME, clock_ns(CLOCK_REALTIME));
 	wire_text(&out, WIRE_EVENT_NAME, event);
 	wire_text(&out, WIRE_DETAIL, detail);
+	wire_text(&out, WIRE_OUTPUT, trace);
 	wire_end(&out);
 	if (connected)
 		channel_send(&worker->channel, &out);
@@ -111,72 +112,4 @@ void worker_events_tell_losses(struct worker *worker)
 	worker_events_tell(worker, "buffer-full", NULL);
 	worker_events_tell(worker, "lost", detail);
 	worker->lost = lost;
-}
-
-/* ---- the end of a process -------------------------------------------------------------------- */
-
-/* Since Linux 6.15 a pidfd gives the exit status, also when the parent has waited for it
- * already. */
-struct pidfd_end {
-	uint64_t mask;
-	uint64_t cgroup;
-	uint32_t ids[11]; /* three of processes, four of users and of groups */
-	int32_t exit_code;
-};
-_Static_assert(sizeof(struct pidfd_end) == 64, "the first version of struct pidfd_info");
-#define PIDFD_END_MASK (1ULL << 3) /* PIDFD_INFO_EXIT */
-#define PIDFD_END_REQUEST _IOWR(0xFF, 11, struct pidfd_end)
-
-static bool ask_pidfd(const struct worker *worker, int *ret_status)
-{
-	struct pidfd_end end = { .mask = PIDFD_END_MASK };
-
-	if (ioctl(worker->proc->pidfd, PIDFD_END_REQUEST, &end) || !(end.mask & PIDFD_END_MASK))
-		return false;
-	*ret_status = end.exit_code;
-	return true;
-}
-
-/* A zombie, which its parent hasn't waited for yet: the last number of /proc/PID/stat. */
-static bool ask_zombie(const struct worker *worker, int *ret_status)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", worker->pid);
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	_cleanup_free_ char *text = fd < 0 ? NULL : proc_status_slurp(fd, NULL);
-	const char *state = text ? strrchr(text, ')') : NULL,
-		   *last = text ? strrchr(text, ' ') : NULL;
-
-	if (!state || !last || state[1] != ' ' || !strchr("ZX", state[2]))
-		return false;
-	*ret_status = atoi(last + 1);
-	return true;
-}
-
-static void describe_signal(int number, bool core, char *ret_text, size_t size)
-{
-	const char *name = sigabbrev_np(number);
-
-	if (name)
-		snprintf(ret_text, size, "killed by SIG%s%s", name, core ? " (core dumped)" : "");
-	else
-		snprintf(ret_text, size, "killed by signal %d", number);
-}
-
-void worker_events_how_ended(const struct worker *worker, char *ret_text, size_t size)
-{
-	int status = 0;
-
-	assert(worker->proc);
-	if (worker->proc->reaped)
-		status = worker->proc->reaped_status;
-	else if (!ask_pidfd(worker, &status) && !ask_zombie(worker, &status)) {
-		snprintf(ret_text, size, "exit status unknown");
-		return;
-	}
-	if (WIFSIGNALED(status))
-		describe_signal(WTERMSIG(status), WCOREDUMP(status), ret_text, size);
-	else
-		snprintf(ret_text, size, "exit status %d", WEXITSTATUS(status));
 }

@@ -9,6 +9,9 @@
 uint64_t worker_events_wall_ns(void);
 /* Without a supervisor, events are kept for the next one, as long as there is room. */
 void worker_events_tell(struct worker *worker, const char *event, const char *detail);
+/* The same, with the directory of a trace; NULL: none. */
+void worker_events_tell_trace(struct worker *worker, const char *event, const char *detail,
+			      const char *trace);
 /* session_options.notify; the context is the worker. */
 void worker_events_notice(void *context, enum session_notice notice, const char *text);
 /* Announces the losses since the last time; at most once per second. */
@@ -16,7 +19,5 @@ void worker_events_tell_losses(struct worker *worker);
 /* Announces the lines of logs that were left out since the last time. */
 void worker_events_tell_lines(struct worker *worker, uint64_t left_out, int failed);
 void worker_events_describe_lines(uint64_t count, int failed, char *ret_text, size_t size);
-/* How the process ended: "exit status 3", "killed by SIGSEGV", ... */
-void worker_events_how_ended(const struct worker *worker, char *ret_text, size_t size);
 
 #endif

@@ -12,6 +12,7 @@
 #include "control/session/messages/tracepoint_message.h"
 #include "daemon/keeper/keeper.h"
 #include "worker_attach.h"
+#include "worker_snapshots.h"
 
 static void name_items(struct worker *worker, const struct worker_reply *reply)
 {
@@ -108,23 +109,47 @@ static void note_unheard(struct worker *worker, const struct worker_reply *reply
 		worker_commands_note(worker, reply, text);
 }
 
+/* The names of one kind in a request of the journal; the texts are the message's. */
+static struct error *names_before(const struct wire_message *message, enum wire_tag tag,
+				  struct name_list *ret_names)
+{
+	struct wire_value value;
+	bool enough = true;
+
+	for (size_t at = 0; enough && wire_next(message, &at, &value);)
+		enough = value.tag != tag || vec_push(ret_names, (char *)value.text);
+	return enough ? NULL : error_new(ERROR_FAILED, "out of memory");
+}
+
+/* If the triggers can't be added, the tracepoints go again: all or nothing. */
+static struct error *add_triggers(struct worker *worker, const struct tracepoint_spec *spec,
+				  const struct wire_message *message, struct worker_reply *reply)
+{
+	struct name_list before = { 0 };
+	size_t removed;
+	struct error *error = names_before(message, WIRE_MADE_TRIGGER, &before);
+
+	if (!error)
+		error = worker_snapshots_add(worker, message, spec, &before, reply);
+	for (size_t i = 0; error && i < reply->made.count; i++)
+		error_free(session_remove(worker->session, reply->made.items[i], &removed));
+	vec_free(&before);
+	return error;
+}
+
 /* A request of the journal has the names that its tracepoints had. */
 static struct error *add_as_before(struct worker *worker, const struct tracepoint_spec *spec,
 				   const struct wire_message *message, struct worker_reply *reply)
 {
 	struct name_list before = { 0 };
-	struct wire_value value;
-	bool enough = true;
+	struct error *error = names_before(message, WIRE_MADE, &before);
 
-	for (size_t at = 0; enough && wire_next(message, &at, &value);)
-		enough = value.tag != WIRE_MADE || vec_push(&before, (char *)value.text);
-	struct error *error = enough ? session_add_as(worker->session, spec, &before, &reply->made,
-						      &reply->names) :
-				       error_new(ERROR_FAILED, "out of memory");
+	if (!error)
+		error = session_add_as(worker->session, spec, &before, &reply->made, &reply->names);
 	if (worker_attach_retry(worker, &error))
 		error = session_add_as(worker->session, spec, &before, &reply->made, &reply->names);
-	vec_free(&before); /* the texts are the message's */
-	return error;
+	vec_free(&before);
+	return error ? error : add_triggers(worker, spec, message, reply);
 }
 
 struct error *worker_tracepoints_add(struct worker *worker, const struct wire_message *message,
@@ -136,6 +161,8 @@ struct error *worker_tracepoints_add(struct worker *worker, const struct wire_me
 	if (error)
 		return error;
 	error = tracepoint_message_read(message, &wish);
+	if (!error)
+		error = worker_snapshots_check(worker, message);
 	if (error) { /* the keeper isn't the next request's */
 		int keeper = channel_take_fd(&worker->channel);
 
@@ -174,8 +201,9 @@ struct error *worker_tracepoints_remove(struct worker *worker, const struct wire
 	size_t count;
 
 	(void)reply;
-	return error ? error :
-		       session_remove(worker->session, wire_get_text(message, WIRE_NAME), &count);
+	if (!error)
+		error = session_remove(worker->session, wire_get_text(message, WIRE_NAME), &count);
+	return error ? error : worker_snapshots_follow(worker);
 }
 
 struct error *worker_tracepoints_switch(struct worker *worker, const struct wire_message *message,
@@ -185,9 +213,10 @@ struct error *worker_tracepoints_switch(struct worker *worker, const struct wire
 	size_t count;
 
 	(void)reply;
-	return error ? error :
-		       session_switch(worker->session, wire_get_text(message, WIRE_NAME),
-				      message->kind == WIRE_ENABLE, &count);
+	if (!error)
+		error = session_switch(worker->session, wire_get_text(message, WIRE_NAME),
+				       message->kind == WIRE_ENABLE, &count);
+	return error ? error : worker_snapshots_follow(worker);
 }
 
 struct error *worker_tracepoints_change_context(struct worker *worker,

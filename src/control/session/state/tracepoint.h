@@ -38,6 +38,7 @@ struct tracepoint_spec {
 	bool disabled; /* placed, but switched off */
 	bool unprinted; /* session_print leaves its events out: they are another user's */
 	bool wait; /* if no module has the location yet */
+	bool is_trigger; /* tracer count: its hits ask for a snapshot (session/triggers) */
 	size_t most; /* tracepoints that the session may have with it; 0: as its options say */
 };
 
@@ -63,6 +64,7 @@ struct tracepoint_info {
 	enum tracepoint_kind kind;
 	const char *tracer, *tracer_argument; /* NULL: none */
 	bool enabled;
+	bool is_trigger;
 	const char *filter; /* NULL: none */
 	const char *by, *of; /* tracer count: its question; NULL: none */
 	const char *const *contexts;

@@ -2,17 +2,19 @@
 
 #include <assert.h>
 
-#define TAGS_MAX 20
+#define TAGS_MAX 26
 
 /* Kinds without a row have no attributes. */
 static const enum wire_tag known[WIRE_KIND_COUNT][TAGS_MAX] = {
-	[WIRE_ATTACH] = { WIRE_TARGET, WIRE_ALL },
+	[WIRE_ATTACH] = { WIRE_TARGET, WIRE_ALL, WIRE_MODE, WIRE_BUFFER_SIZE,
+			  WIRE_SNAPSHOTS_KEPT },
 	[WIRE_DETACH] = { WIRE_TARGET, WIRE_ALL },
 	[WIRE_TRACEPOINTS] = { WIRE_TARGET, WIRE_ALL, WIRE_ROWS, WIRE_RESET },
 	[WIRE_ADD] = { WIRE_TARGET, WIRE_ALL, WIRE_NAME, WIRE_LOCATION, WIRE_SHAPE, WIRE_FILTER,
 		       WIRE_CONTEXT_TYPE, WIRE_TRACER, WIRE_ARGUMENT, WIRE_EVERY, WIRE_FIRST,
 		       WIRE_RATE, WIRE_STRING_MAX, WIRE_WAIT, WIRE_DISABLED, WIRE_BY, WIRE_OF,
-		       WIRE_KEYS, WIRE_PROTOTYPES, WIRE_FLOATS },
+		       WIRE_KEYS, WIRE_PROTOTYPES, WIRE_FLOATS, WIRE_MODE, WIRE_BUFFER_SIZE,
+		       WIRE_SNAPSHOTS_KEPT, WIRE_SNAPSHOT_WHEN, WIRE_SNAPSHOT_EVERY },
 	[WIRE_REMOVE] = { WIRE_TARGET, WIRE_ALL, WIRE_NAME },
 	[WIRE_ENABLE] = { WIRE_TARGET, WIRE_ALL, WIRE_NAME },
 	[WIRE_DISABLE] = { WIRE_TARGET, WIRE_ALL, WIRE_NAME },
@@ -21,7 +23,7 @@ static const enum wire_tag known[WIRE_KIND_COUNT][TAGS_MAX] = {
 	[WIRE_START] = { WIRE_TARGET, WIRE_ALL },
 	[WIRE_STOP] = { WIRE_TARGET, WIRE_ALL },
 	[WIRE_FLUSH] = { WIRE_TARGET, WIRE_ALL },
-	[WIRE_SNAPSHOT] = { WIRE_TARGET, WIRE_ALL },
+	[WIRE_SNAPSHOT] = { WIRE_TARGET, WIRE_ALL, WIRE_LAST },
 	[WIRE_LOAD] = { WIRE_TARGET, WIRE_ALL, WIRE_LIBRARY },
 	[WIRE_UNLOAD] = { WIRE_TARGET, WIRE_ALL, WIRE_LIBRARY },
 	[WIRE_WATCH] = { WIRE_TARGET },
@@ -45,7 +47,8 @@ void request_attributes_copy(struct wire_out *out, const struct wire_message *me
 	assert(message->kind < WIRE_KIND_COUNT); /* wire_take refuses others */
 	for (size_t at = 0; wire_next(message, &at, &value);) {
 		bool repeats = message->kind == WIRE_ADD && value.tag == WIRE_CONTEXT_TYPE;
-		bool made = noted && message->kind == WIRE_ADD && value.tag == WIRE_MADE;
+		bool made = noted && message->kind == WIRE_ADD &&
+			    (value.tag == WIRE_MADE || value.tag == WIRE_MADE_TRIGGER);
 
 		if (!made && (!is_known(message->kind, value.tag) ||
 			      seen[value.tag]++ > (repeats ? WIRE_CONTEXTS_MAX : 0)))

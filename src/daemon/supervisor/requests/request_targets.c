@@ -10,6 +10,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/proc/find_process.h"
+#include "control/session/state/session_options.h"
 #include "daemon/supervisor/events.h"
 #include "owners.h"
 #include "permissions.h"
@@ -106,6 +107,19 @@ static struct error *without_worker(const struct request *request, const struct 
 			 pid, process->name, pid);
 }
 
+/* A process that is being detached gets another worker, and may get another mode. */
+static struct error *start_worker(const struct request *request, pid_t pid,
+				  const struct process *process, struct target **target)
+{
+	bool is_attached = *target && (*target)->has_worker && !(*target)->leaving;
+	struct target_mode mode;
+	struct error *error = target_mode_choose(request->supervisor, is_attached ? *target : NULL,
+						 process, &request->who, &request->message, &mode);
+
+	return error ? error : target_worker_start(request->supervisor, pid, process,
+						   request->who.uid, &mode, target);
+}
+
 static struct error *ask_one(struct request *request, pid_t pid, bool starts)
 {
 	struct target *target = target_find(request->supervisor, pid);
@@ -120,8 +134,7 @@ static struct error *ask_one(struct request *request, pid_t pid, bool starts)
 	if (!error && target)
 		error = owners_check(request, target);
 	if (!error && starts)
-		error = target_worker_start(request->supervisor, pid, &process, request->who.uid,
-					    &target);
+		error = start_worker(request, pid, &process, &target);
 	assert(error || !starts || target->has_worker);
 	if (!error && target && target->has_worker)
 		worker_calls_send(target, request);
@@ -155,13 +168,24 @@ void request_targets_ask(struct request *request, bool starts)
 	vec_free(&pids);
 }
 
+/* A snapshot of all means all that are flight recorders. */
+static bool is_meant(const struct request *request, const struct target *target)
+{
+	return request->kind != WIRE_SNAPSHOT || target->mode.mode == SESSION_OVERWRITE;
+}
+
 void request_targets_ask_all(struct request *request)
 {
 	struct supervisor *supervisor = request->supervisor;
+	bool has_any = false;
 
 	for (size_t i = supervisor->targets.count; i-- > 0;) {
 		struct target *target = supervisor->targets.items[i];
 		struct process now;
+
+		if (!is_meant(request, target))
+			continue;
+		has_any = true;
 		_cleanup_error_ struct error *no = process_read(target->pid, &now);
 
 		if (!no)
@@ -173,4 +197,8 @@ void request_targets_ask_all(struct request *request)
 		else if (!no && target->has_worker)
 			worker_calls_send(target, request);
 	}
+	if (!has_any && request->kind == WIRE_SNAPSHOT && supervisor->targets.count)
+		request_note(request, error_new(ERROR_FAILED,
+						"no process is recorded in overwrite mode ('dyntrace "
+						"attach --mode overwrite TARGET' begins one)"));
 }

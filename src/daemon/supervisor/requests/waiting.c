@@ -213,9 +213,13 @@ static void place_one(struct supervisor *supervisor, const struct waiting *waiti
 	if (!error && target && target->leaving)
 		error = error_new(ERROR_FAILED,
 				  "process %d is being detached: try again in a moment", pid);
+	struct target_mode mode;
+	if (!error)
+		error = target_mode_choose(supervisor, target && target->has_worker ? target : NULL,
+					   process, &waiting->who, &request->message, &mode);
 	if (!error)
 		error = target_worker_start(supervisor, pid, process,
-					    charged(supervisor, waiting, process), &target);
+					    charged(supervisor, waiting, process), &mode, &target);
 	if (!error && !vec_push(&target->waited, waiting->number))
 		error = error_new(ERROR_FAILED, "out of memory");
 	if (error)

@@ -79,6 +79,7 @@ static void write_head(const struct target *target, struct wire_out *out)
 	wire_number(out, WIRE_GENERATION, target->process.generation);
 	wire_text(out, WIRE_LOADED, target->loaded);
 	wire_number(out, WIRE_ASKER, target->asker);
+	target_mode_write(&target->mode, out);
 	if (target->worker)
 		wire_number(out, WIRE_WORKER, (uint64_t)target->worker);
 	if (target->worker)
@@ -162,8 +163,8 @@ static bool make_bytes(const struct target *target, const struct request *reques
 		wire_text(&out, WIRE_NAME, wire_get_text(reply, WIRE_MADE));
 	wire_copy(&out, &request->message, made == 1 ? name : none);
 	for (size_t at = 0; adds && wire_next(reply, &at, &value);) {
-		if (value.tag == WIRE_MADE)
-			wire_text(&out, WIRE_MADE, value.text);
+		if (value.tag == WIRE_MADE || value.tag == WIRE_MADE_TRIGGER)
+			wire_text(&out, value.tag, value.text);
 	}
 	wire_end(&out);
 	if (out.bytes.failed || out.bytes.length > WIRE_MESSAGE_MAX) {
@@ -261,6 +262,7 @@ static bool read_head(struct target *target, const struct wire_message *head)
 			target->loaded = ways[i];
 	}
 	target->asker = (uid_t)wire_get_number(head, WIRE_ASKER, target->asker);
+	target_mode_read(head, &target->mode);
 	find_worker(target, head);
 	if (trace) {
 		identity_read(head, &target->owner);

@@ -167,7 +167,8 @@ static bool make_entry(char *bytes, size_t length, struct journal_entry *ret_ent
 							WIRE_NAME);
 	entry.context = wire_get_text(&message, WIRE_CONTEXT_TYPE);
 	for (size_t at = 0; wire_next(&message, &at, &value);) {
-		if (value.tag == WIRE_MADE && !vec_push(&entry.names, value.text)) {
+		if ((value.tag == WIRE_MADE || value.tag == WIRE_MADE_TRIGGER) &&
+		    !vec_push(&entry.names, value.text)) {
 			vec_free(&entry.names);
 			return false;
 		}

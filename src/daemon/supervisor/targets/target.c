@@ -52,6 +52,7 @@ struct error *target_create(struct supervisor *supervisor, pid_t pid, const stru
 				 .pid = pid,
 				 .process = *process,
 				 .asker = asker,
+				 .mode = target_mode_default(supervisor),
 				 .worker_fd = -1,
 				 .loaded = "injected",
 				 .source = { .fd = -1 },

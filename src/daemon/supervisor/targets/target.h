@@ -11,6 +11,7 @@
 #include "daemon/base/loop.h"
 #include "journal_entries.h"
 #include "process.h"
+#include "target_mode.h"
 #include "trace_keeper.h"
 
 struct request;
@@ -31,6 +32,7 @@ struct target {
 	pid_t pid;
 	struct process process;
 	uid_t asker; /* whose it is among the targets (D6): who asked first, or its own user */
+	struct target_mode mode; /* of its worker's session */
 	const char *loaded; /* "injected", "linked", "preloaded" */
 	struct loop_source source; /* its worker's socket, or its pidfd while it has none */
 	struct channel channel;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/session/state/session_options.h"
 #include "daemon/base/log.h"
 #include "journal.h"
 #include "spawn.h"
@@ -69,11 +70,12 @@ static void configure(struct target *target, int keeper)
 	wire_text(&out, WIRE_GUISE, target->process.guise);
 	wire_number(&out, WIRE_GENERATION, target->process.generation);
 	wire_number(&out, WIRE_RECORDING, target_worker_is_recording(target));
-	wire_number(&out, WIRE_BUFFER_SIZE, supervisor->options.buffer_size);
-	wire_number(&out, WIRE_MODE, (uint64_t)supervisor->options.mode);
-	wire_number(&out, WIRE_MAX_SIZE, supervisor->options.limits.max_size);
-	wire_number(&out, WIRE_MAX_FILES, supervisor->options.limits.max_files);
-	wire_number(&out, WIRE_ROTATE, supervisor->options.limits.rotate_ns);
+	target_mode_write(&target->mode, &out);
+	if (target->mode.mode != SESSION_OVERWRITE) { /* else the buffer bounds the trace */
+		wire_number(&out, WIRE_MAX_SIZE, supervisor->options.limits.max_size);
+		wire_number(&out, WIRE_MAX_FILES, supervisor->options.limits.max_files);
+		wire_number(&out, WIRE_ROTATE, supervisor->options.limits.rotate_ns);
+	}
 	wire_number(&out, WIRE_OVERHEAD, (uint64_t)(supervisor->options.overhead * 1e6));
 	/* so many requests will be replayed */
 	wire_number(&out, WIRE_TRACEPOINT_COUNT, target->entries.count);
@@ -145,7 +147,7 @@ struct error *target_worker_use(struct target *target, int fd)
 
 struct error *target_worker_start(struct supervisor *supervisor, pid_t pid,
 				  const struct process *process, uid_t asker,
-				  struct target **ret_target)
+				  const struct target_mode *mode, struct target **ret_target)
 {
 	struct target *target = target_find(supervisor, pid);
 	struct error *error = NULL;
@@ -166,6 +168,7 @@ struct error *target_worker_start(struct supervisor *supervisor, pid_t pid,
 		return error;
 	assert(!target->entries.count); /* D5: a journal's process never changes */
 	target->process = *process;
+	target->mode = *mode;
 	error = target_worker_use(target, -1);
 	if (error && target->source.fd < 0)
 		target_free(target);

@@ -11,7 +11,7 @@
 /* Gives the process's target, with a worker: both are made if need be. */
 struct error *target_worker_start(struct supervisor *supervisor, pid_t pid,
 				  const struct process *process, uid_t asker,
-				  struct target **ret_target);
+				  const struct target_mode *mode, struct target **ret_target);
 /* Is the process still the one that its requests were allowed for (D5)? ERROR_GONE: it isn't. */
 struct error *target_worker_check(const struct target *target);
 /* A worker for the target: the one at `fd`, which an earlier supervisor started, or, if that is -1,
