@@ -21,6 +21,7 @@ enum metric {
 	METRIC_HITS,
 	METRIC_LOST,
 	METRIC_CALLS,
+	METRIC_LONGEST,
 	METRIC_KEY_HITS,
 	METRIC_KEY_CALLS,
 	METRIC_KEY_VALUES,
@@ -35,8 +36,10 @@ static const struct {
 	[METRIC_TRACEPOINTS] = { "dyntrace_tracepoints", "gauge", "Tracepoints of a process." },
 	[METRIC_HITS] = { "dyntrace_hits_total", "counter", "Hits of a tracepoint." },
 	[METRIC_LOST] = { "dyntrace_lost_total", "counter", "Events that were lost." },
-	[METRIC_CALLS] = { "dyntrace_call_duration_seconds", "summary",
+	[METRIC_CALLS] = { "dyntrace_call_duration_seconds", "histogram",
 			   "Durations of calls that returned." },
+	[METRIC_LONGEST] = { "dyntrace_call_duration_longest_seconds", "gauge",
+			     "Duration of the longest call that returned." },
 	[METRIC_KEY_HITS] = { "dyntrace_key_hits_total", "counter", "Hits by key (count --by)." },
 	[METRIC_KEY_CALLS] = { "dyntrace_key_duration_seconds", "histogram",
 			       "Durations by key (count --by, --of)." },
@@ -102,29 +105,59 @@ static void add_sample(struct collection *collection, enum metric metric, const 
 		      *labels ? "{" : "", labels, *labels ? "}" : "", value);
 }
 
+/* ---- histograms ------------------------------------------------------------------------------ */
+
+/* Counts values up to each bound; buckets come as their middles. */
+static uint64_t fill_buckets(const struct wire_message *item, const int64_t *bounds,
+			     uint64_t ret_counts[BOUNDS])
+{
+	struct wire_value value;
+	int64_t middle = 0;
+	uint64_t all = 0;
+
+	memset(ret_counts, 0, BOUNDS * sizeof(*ret_counts));
+	for (size_t at = 0; wire_next(item, &at, &value);) {
+		if (value.tag == WIRE_BUCKET)
+			middle = (int64_t)value.number;
+		if (value.tag != WIRE_BUCKET_COUNT)
+			continue;
+		all += value.number;
+		for (size_t i = 0; i < BOUNDS; i++)
+			ret_counts[i] += middle <= bounds[i] ? value.number : 0;
+	}
+	return all;
+}
+
+static void add_histogram(struct collection *collection, enum metric metric,
+			  const struct wire_message *item, const char *labels)
+{
+	bool is_time = metric != METRIC_KEY_VALUES;
+	const int64_t *bounds = is_time ? time_bounds : value_bounds;
+	struct strbuf *text = &collection->texts[metric];
+	const char *name = metrics[metric].name;
+	double unit = is_time ? 1e9 : 1;
+	uint64_t counts[BOUNDS], all = fill_buckets(item, bounds, counts);
+
+	for (size_t i = 0; i < BOUNDS; i++)
+		strbuf_printf(text, "%s_bucket{%s,le=\"%.10g\"} %" PRIu64 "\n", name, labels,
+			      (double)bounds[i] / unit, counts[i]);
+	strbuf_printf(text, "%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", name, labels, all);
+	strbuf_printf(text, "%s_sum{%s} %.9f\n", name, labels,
+		      (double)(int64_t)wire_get_number(item, WIRE_DURATIONS, 0) / unit);
+	strbuf_printf(text, "%s_count{%s} %" PRIu64 "\n", name, labels, all);
+}
+
 /* ---- tracepoints ---------------------------------------------------------------------------- */
 
-/* Durations of all calls; the daemon sends these quantiles. */
+/* Durations of all calls. */
 static void add_calls(struct collection *collection, const struct wire_message *item)
 {
-	static const struct {
-		enum wire_tag tag;
-		const char *quantile;
-	} quantiles[] = { { WIRE_P50, "0.5" }, { WIRE_P90, "0.9" }, { WIRE_P99, "0.99" },
-			  { WIRE_LONGEST, "1" } };
-	struct strbuf *text = &collection->texts[METRIC_CALLS];
-	const char *name = metrics[METRIC_CALLS].name;
-
 	if (!wire_get_number(item, WIRE_CALLS, 0))
 		return;
-	for (size_t i = 0; i < sizeof(quantiles) / sizeof(quantiles[0]); i++)
-		strbuf_printf(text, "%s{%s,quantile=\"%s\"} %.9f\n", name, collection->labels,
-			      quantiles[i].quantile,
-			      (double)wire_get_number(item, quantiles[i].tag, 0) / 1e9);
-	strbuf_printf(text, "%s_sum{%s} %.9f\n", name, collection->labels,
-		      (double)wire_get_number(item, WIRE_DURATIONS, 0) / 1e9);
-	strbuf_printf(text, "%s_count{%s} %" PRIu64 "\n", name, collection->labels,
-		      wire_get_number(item, WIRE_CALLS, 0));
+	add_histogram(collection, METRIC_CALLS, item, collection->labels);
+	strbuf_printf(&collection->texts[METRIC_LONGEST], "%s{%s} %.9f\n",
+		      metrics[METRIC_LONGEST].name, collection->labels,
+		      (double)wire_get_number(item, WIRE_LONGEST, 0) / 1e9);
 }
 
 static void add_tracepoint(struct collection *collection, const struct wire_message *item)
@@ -156,47 +189,6 @@ static void add_tracepoint(struct collection *collection, const struct wire_mess
 
 /* ---- counts by key -------------------------------------------------------------------------- */
 
-/* Counts values up to each bound; buckets come as their middles. */
-static uint64_t fill_buckets(const struct wire_message *item, const int64_t *bounds,
-			     uint64_t ret_counts[BOUNDS])
-{
-	struct wire_value value;
-	int64_t middle = 0;
-	uint64_t all = 0;
-
-	memset(ret_counts, 0, BOUNDS * sizeof(*ret_counts));
-	for (size_t at = 0; wire_next(item, &at, &value);) {
-		if (value.tag == WIRE_BUCKET)
-			middle = (int64_t)value.number;
-		if (value.tag != WIRE_BUCKET_COUNT)
-			continue;
-		all += value.number;
-		for (size_t i = 0; i < BOUNDS; i++)
-			ret_counts[i] += middle <= bounds[i] ? value.number : 0;
-	}
-	return all;
-}
-
-static void add_histogram(struct collection *collection, const struct wire_message *item,
-			  const char *labels)
-{
-	bool is_time = wire_get_number(item, WIRE_VALUES, WIRE_VALUES_NONE) == WIRE_VALUES_TIMES;
-	enum metric metric = is_time ? METRIC_KEY_CALLS : METRIC_KEY_VALUES;
-	const int64_t *bounds = is_time ? time_bounds : value_bounds;
-	struct strbuf *text = &collection->texts[metric];
-	const char *name = metrics[metric].name;
-	double unit = is_time ? 1e9 : 1;
-	uint64_t counts[BOUNDS], all = fill_buckets(item, bounds, counts);
-
-	for (size_t i = 0; i < BOUNDS; i++)
-		strbuf_printf(text, "%s_bucket{%s,le=\"%.10g\"} %" PRIu64 "\n", name, labels,
-			      (double)bounds[i] / unit, counts[i]);
-	strbuf_printf(text, "%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", name, labels, all);
-	strbuf_printf(text, "%s_sum{%s} %.9f\n", name, labels,
-		      (double)(int64_t)wire_get_number(item, WIRE_DURATIONS, 0) / unit);
-	strbuf_printf(text, "%s_count{%s} %" PRIu64 "\n", name, labels, all);
-}
-
 /* A key of several parts is one label: the parts with commas between, as in --by. */
 static void add_row(struct collection *collection, const struct wire_message *item)
 {
@@ -217,8 +209,11 @@ static void add_row(struct collection *collection, const struct wire_message *it
 	if (labels.failed)
 		return;
 	add_sample(collection, METRIC_KEY_HITS, labels.text, wire_get_number(item, WIRE_HITS, 0));
-	if (wire_get_number(item, WIRE_VALUES, WIRE_VALUES_NONE) != WIRE_VALUES_NONE)
-		add_histogram(collection, item, labels.text);
+	uint64_t values = wire_get_number(item, WIRE_VALUES, WIRE_VALUES_NONE);
+	if (values != WIRE_VALUES_NONE)
+		add_histogram(collection,
+			      values == WIRE_VALUES_TIMES ? METRIC_KEY_CALLS : METRIC_KEY_VALUES,
+			      item, labels.text);
 }
 
 static struct error *take_tracepoint(void *context, const struct wire_message *answer)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from daemon_harness import CALLS
-from harness import until
+from harness import Trace, until
 
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{[a-z_]+="(?:[^"\\\n]|\\[\\"n])*"(?:,[a-z_]+="(?:[^"\\\n]|\\[\\"n])*")*\})? ([-+0-9.e]+)')
@@ -40,6 +40,7 @@ def measure(daemon, spin):
     """Gives the text, too, for tests/torture."""
     one = spin()
     daemon.add(f"{one.pid}:foo", "ctf")
+    daemon.add(f"{one.pid}:foo", "-e", "-n", "recorded", "ctf")
     daemon.add(f"{one.pid}:foo", "-e", "-n", "timed", "count")
     daemon.add(f"{one.pid}:foo", "-e", "-n", "keyed", "count", "--by", "number % 2", "--of", "duration")
     one.round()
@@ -50,14 +51,21 @@ def measure(daemon, spin):
     def labels(name, tracer):
         return f'pid="{one.pid}",program="spin",tracepoint="{name}",tracer="{tracer}"'
     assert samples["dyntrace_targets"] == samples["dyntrace_recording"] == 1
-    assert samples[f'dyntrace_tracepoints{{pid="{one.pid}",program="spin"}}'] == 3
-    for name, tracer in (("foo", "ctf"), ("timed", "count"), ("keyed", "count")):
+    assert samples[f'dyntrace_tracepoints{{pid="{one.pid}",program="spin"}}'] == 4
+    for name, tracer in (("foo", "ctf"), ("recorded", "ctf"), ("timed", "count"), ("keyed", "count")):
         assert samples[f"dyntrace_hits_total{{{labels(name, tracer)}}}"] == 2 * CALLS
         assert samples[f"dyntrace_lost_total{{{labels(name, tracer)}}}"] == 0
-    timed = labels("timed", "count")
-    assert samples[f"dyntrace_call_duration_seconds_count{{{timed}}}"] == 2 * CALLS
-    assert 0 < samples[f'dyntrace_call_duration_seconds{{{timed},quantile="0.5"}}'] \
-        <= samples[f'dyntrace_call_duration_seconds{{{timed},quantile="1"}}'] <= samples[f"dyntrace_call_duration_seconds_sum{{{timed}}}"]
+    for timed in (labels("timed", "count"), labels("recorded", "ctf")):
+        name = "dyntrace_call_duration_seconds"
+        assert samples[f"{name}_count{{{timed}}}"] == 2 * CALLS == samples[f'{name}_bucket{{{timed},le="+Inf"}}']
+        counts = [value for sample, value in samples.items() if sample.startswith(f"{name}_bucket{{{timed},")]
+        assert len(counts) == 18 and counts == sorted(counts) and counts[-2] > 0
+        assert 0 < samples[f"dyntrace_call_duration_longest_seconds{{{timed}}}"] <= samples[f"{name}_sum{{{timed}}}"]
+    exits = [event.fields["duration"] for event in Trace(daemon.trace_of(one.pid)).named("recorded_exit")]
+    recorded = labels("recorded", "ctf")
+    bound = 300  # ns; a bucket is known within 1.6%
+    at_bound = samples[f'dyntrace_call_duration_seconds_bucket{{{recorded},le="3e-07"}}']
+    assert sum(each <= bound * 0.98 for each in exits) <= at_bound <= sum(each <= bound * 1.02 for each in exits)
     for key in (0, 1):
         keyed = f'{labels("keyed", "count")},by="number % 2",key="{key}"'
         assert samples[f"dyntrace_key_hits_total{{{keyed}}}"] == CALLS

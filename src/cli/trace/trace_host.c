@@ -149,7 +149,7 @@ static struct error *do_list(struct trace_run *run, uint32_t sequence)
 
 		if (!is_guests(host, info.name))
 			continue;
-		tracepoint_message_write(&out, sequence, &info);
+		tracepoint_message_write(&out, sequence, &info, NULL);
 		channel_send(&host->channel, &out);
 		wire_free(&out);
 	}

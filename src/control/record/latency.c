@@ -86,6 +86,11 @@ void latency_free(struct latency *latency)
 	free(latency->durations);
 }
 
+const struct distribution *latency_durations(const struct latency *latency, uint32_t entry_id)
+{
+	return entry_id < latency->count ? &latency->functions[entry_id].durations : NULL;
+}
+
 void latency_times(const struct latency *latency, uint32_t entry_id,
 		   struct tracepoint_times *ret_times)
 {

@@ -79,6 +79,8 @@ void latency_free(struct latency *latency);
 
 void latency_events(struct latency *latency, const struct latency_batch *batch);
 
+/* The durations of its calls; NULL: no function has that entry event. */
+const struct distribution *latency_durations(const struct latency *latency, uint32_t entry_id);
 /* *ret_times stays as it is if no function has that entry event. */
 void latency_times(const struct latency *latency, uint32_t entry_id,
 		   struct tracepoint_times *ret_times);

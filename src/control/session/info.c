@@ -350,5 +350,9 @@ bool session_durations(const struct session *session, size_t index,
 	const struct tracepoint *tracepoint =
 		index < session->tracepoints.count ? session->tracepoints.items[index] : NULL;
 
-	return tracepoint && count_tracer_durations(session, tracepoint, ret_durations);
+	if (!tracepoint || tracepoint->count || !tracepoint->probe.event.exit)
+		return tracepoint && count_tracer_durations(session, tracepoint, ret_durations);
+	const struct distribution *read =
+		latency_durations(&session->latency, tracepoint->probe.event.id);
+	return read && read->count && distribution_merge(ret_durations, read);
 }

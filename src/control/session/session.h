@@ -190,8 +190,8 @@ uint64_t session_code_used(const struct session *session);
  * or module change. */
 size_t session_tracepoint_count(const struct session *session);
 struct tracepoint_info session_tracepoint(const struct session *session, size_t index);
-/* The durations of its calls in ns, of a tracepoint that counts them in the target. False: it
- * doesn't, or out of memory. */
+/* The durations of its calls in ns, as counted in the target or read from its events. False: it has
+ * none, or out of memory. */
 bool session_durations(const struct session *session, size_t index,
 		       struct distribution *ret_durations);
 /* Calls counted as missed because their callers can't return through a stub (R6). *ret_runtimes:

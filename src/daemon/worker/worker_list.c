@@ -13,30 +13,28 @@
 static void list_one(struct worker *worker, uint32_t sequence, size_t index)
 {
 	struct tracepoint_info info = session_tracepoint(worker->session, index);
+	struct distribution durations = { 0 };
+	bool has_durations = worker->listing.has_rows && !info.by &&
+			     session_durations(worker->session, index, &durations);
 	struct wire_out out = { 0 };
 
-	tracepoint_message_write(&out, sequence, &info);
+	tracepoint_message_write(&out, sequence, &info, has_durations ? &durations : NULL);
 	channel_send(&worker->channel, &out);
 	wire_free(&out);
+	distribution_free(&durations);
 }
 
 /* ---- rows by key ---------------------------------------------------------------------------- */
 
 static void add_values(struct wire_out *out, const struct count_row *row)
 {
-	uint64_t count;
-	int64_t value;
-
 	wire_number(out, WIRE_CALLS, row->values.count);
 	wire_number(out, WIRE_TOTAL, (uint64_t)row->total);
 	wire_number(out, WIRE_SELF, (uint64_t)row->self);
 	wire_number(out, WIRE_DURATIONS, (uint64_t)row->values.sum);
 	wire_number(out, WIRE_SHORTEST, (uint64_t)row->values.min);
 	wire_number(out, WIRE_LONGEST, (uint64_t)row->values.max);
-	for (uint32_t at = 0; distribution_next(&row->values, &at, &value, &count);) {
-		wire_number(out, WIRE_BUCKET, (uint64_t)value);
-		wire_number(out, WIRE_BUCKET_COUNT, count);
-	}
+	tracepoint_message_buckets(out, &row->values);
 }
 
 static void list_row(struct worker *worker, const struct count_row *row)

@@ -68,8 +68,20 @@ static uint64_t shape_of(enum tracepoint_kind kind)
 					  WIRE_FUNCTION;
 }
 
+void tracepoint_message_buckets(struct wire_out *out, const struct distribution *values)
+{
+	uint64_t count;
+	int64_t value;
+
+	for (uint32_t at = 0; distribution_next(values, &at, &value, &count);) {
+		wire_number(out, WIRE_BUCKET, (uint64_t)value);
+		wire_number(out, WIRE_BUCKET_COUNT, count);
+	}
+}
+
 void tracepoint_message_write(struct wire_out *out, uint32_t sequence,
-			      const struct tracepoint_info *info)
+			      const struct tracepoint_info *info,
+			      const struct distribution *durations)
 {
 	wire_begin(out, WIRE_ITEM, sequence);
 	wire_text(out, WIRE_NAME, info->name);
@@ -104,6 +116,8 @@ void tracepoint_message_write(struct wire_out *out, uint32_t sequence,
 	for (size_t i = 0; i < info->context_count; i++)
 		wire_text(out, WIRE_CONTEXT_TYPE, info->contexts[i]);
 	add_fields(out, info);
+	if (durations)
+		tracepoint_message_buckets(out, durations);
 	wire_end(out);
 }
 

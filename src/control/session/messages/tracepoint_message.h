@@ -18,8 +18,11 @@ struct tracepoint_message {
 
 struct error *tracepoint_message_read(const struct wire_message *message,
 				      struct tracepoint_message *ret_wish);
-/* Adds a whole WIRE_ITEM. */
+/* Adds a whole WIRE_ITEM. `durations`: of its calls, as buckets; NULL: not wanted, or none. */
 void tracepoint_message_write(struct wire_out *out, uint32_t sequence,
-			      const struct tracepoint_info *info);
+			      const struct tracepoint_info *info,
+			      const struct distribution *durations);
+/* Adds a WIRE_BUCKET and a WIRE_BUCKET_COUNT per bucket. */
+void tracepoint_message_buckets(struct wire_out *out, const struct distribution *values);
 
 #endif
