@@ -2,6 +2,7 @@
 import os
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -164,10 +165,27 @@ def test_pipes_need_a_shell(dyntrace):
     assert "sh -c" in message
 
 
+def test_traces_of_two_hosts_are_read_together_in_order(dyntrace, program_path):
+    """Each on its own machine's clock; babeltrace2 merges them by time and names the hosts."""
+    paths = [dyntrace.new_output() for _ in range(3)]
+    for host, path in zip(("first", "second", "first"), paths):
+        subprocess.run(["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', host, dyntrace.path, "trace", "-q", "-o", path,
+                        "--function", "foo", "--", program_path("spin"), "--calls", "5"], check=True, stdin=subprocess.DEVNULL)
+    text = subprocess.run(["babeltrace2", "--clock-seconds", *reversed(paths)], check=True, capture_output=True, text=True).stdout
+    lines = [re.match(r"\[([0-9.]+)\] \(\S+\) (\w+):", line).groups() for line in text.splitlines()]
+    assert lines == sorted(lines, key=lambda line: float(line[0]))
+    assert [host for _, host in lines] == 5 * ["first"] + 5 * ["second"] + 5 * ["first"]
+
+
 def test_environment_of_the_trace(dyntrace, program_path):
     path = program_path("hello")
     _, trace = dyntrace.trace("--function", "main", "--", path, "--calls", "2")
     assert trace.env["hostname"] == os.uname().nodename
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        assert trace.env["boot_id"] == file.read().rstrip("\n")
+    # from an event's time to CLOCK_MONOTONIC, as journald has it; the wall clock may be slewed meanwhile
+    before, wall, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+    assert wall - after - 50_000_000 < int(trace.env["monotonic_offset"]) < wall - before + 50_000_000
     assert trace.env["procname"] == "hello"
     assert trace.env["tracer_name"] == "dyntrace"
     assert path in " ".join(str(value) for value in trace.env.values())

@@ -111,6 +111,10 @@ static void metadata_environment(struct strbuf *buf, const struct trace_info *in
 
 	strbuf_printf(buf, "env {\n");
 	metadata_string(buf, "hostname", info->hostname);
+	if (info->boot_id[0]) {
+		metadata_string(buf, "boot_id", info->boot_id);
+		strbuf_printf(buf, "\tmonotonic_offset = %" PRId64 ";\n", info->monotonic_offset);
+	}
 	metadata_string(buf, "domain", "ust");
 	metadata_string(buf, "tracer_name", "dyntrace");
 	if (info->version)

@@ -19,6 +19,9 @@
 
 struct trace_info {
 	char hostname[65];
+	char boot_id[40]; /* of the kernel's start, as journald has it; empty: unknown */
+	/* ns: the time of an event less this is CLOCK_MONOTONIC; with boot_id */
+	int64_t monotonic_offset;
 	char process[64];
 	int64_t pid;
 	const char *command_line; /* borrowed until the writer is closed */

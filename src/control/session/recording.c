@@ -26,6 +26,7 @@
 #include "control/tracers/log/log_tracer.h"
 #include "wake.h"
 
+#define CLOCK_TRIES 3
 #define NS_PER_MS 1000000ULL
 #define FLUSH_NS (200 * NS_PER_MS)
 #define REAP_NS (100 * NS_PER_MS)
@@ -64,6 +65,28 @@ void recording_free(struct session *session)
 
 /* ---- the trace's files ---------------------------------------------------------------------- */
 
+/* Which boot of the machine, and where its clock began: journald and dmesg tell time by these. */
+static void describe_boot(struct trace_info *info)
+{
+	_cleanup_fclose_ FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	uint64_t shortest = UINT64_MAX;
+
+	if (!file || fscanf(file, "%39[0-9a-f-]", info->boot_id) != 1)
+		info->boot_id[0] = '\0';
+	for (int i = 0; i < CLOCK_TRIES; i++) { /* the shortest time between both readings */
+		struct timespec wall;
+		uint64_t before = now_ns();
+
+		clock_gettime(CLOCK_REALTIME, &wall);
+		uint64_t took = now_ns() - before;
+		if (took >= shortest)
+			continue;
+		shortest = took;
+		info->monotonic_offset = (int64_t)wall.tv_sec * 1000000000 + wall.tv_nsec -
+					 (int64_t)(before + took / 2);
+	}
+}
+
 /* Makes a trace of the session's target. `directory` NULL: at `output`. */
 static struct error *open_writer(struct session *session, struct trace_dir *directory,
 				 const char *output, struct event_types *types,
@@ -72,6 +95,7 @@ static struct error *open_writer(struct session *session, struct trace_dir *dire
 	struct trace_info info = { .pid = session->proc->pid, .executable = session->proc->exe };
 
 	gethostname(info.hostname, sizeof(info.hostname) - 1);
+	describe_boot(&info);
 	snprintf(info.process, sizeof(info.process), "%s", session->proc->comm);
 	info.command_line = session->command_line;
 	info.modules = session->unwinding->loaded.items;
