@@ -32,7 +32,7 @@ struct limit_args {
 struct error *limit_options_check(const struct limit_args *args, enum session_mode mode,
 				  struct writer_limits *ret_limits);
 
-/* ---- of the commands that attach a process by the daemon: how it is recorded --------------------- */
+/* ---- of commands that attach a process by the daemon: how it is recorded -------------------- */
 
 struct recording_args {
 	int mode; /* enum session_mode; -1: the daemon's */
