@@ -6,7 +6,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 # Rooms of the programs, from the ground up.
-PROGRAM_ROOMS = ("cli/view", "cli/explain", "cli/trace", "cli/top", "cli/report", "cli/export", "cli/daemon", "cli",
+PROGRAM_ROOMS = ("cli/profile", "cli/view", "cli/explain", "cli/trace", "cli/top", "cli/report", "cli/export", "cli/daemon", "cli",
                  "daemon/base", "daemon/keeper", "daemon/asker", "daemon/worker", "daemon/supervisor", "daemon")
 
 

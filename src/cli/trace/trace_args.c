@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "cli/profile/profile.h"
 #include "client/client.h"
 #include "options/prototype_options.h"
 #include "control/session/session.h"
@@ -12,6 +13,11 @@
 #include "trace_snapshot.h"
 
 struct trace_args trace_args = { .buffer_size = DT_POOL_DEFAULT };
+
+static struct error *read_profile(const char *path)
+{
+	return profile_read(path, trace_options);
+}
 
 const struct option_spec trace_options[] = {
 	OPTION_GROUP("Target"),
@@ -32,6 +38,10 @@ const struct option_spec trace_options[] = {
 	{ 0, "no-suspend", NULL,
 	  "never suspend the target's seccomp filter for a call of dyntrace's that it forbids",
 	  .flag = &trace_args.no_suspend },
+	{ 0, "profile", "FILE",
+	  "take options from this file: one per line, by its long name ('function = main', 'exit');\n"
+	  "lines that begin with # are comments; options behind this one override the file's",
+	  .handle = read_profile },
 
 	OPTION_GROUP("What to record"),
 	{ 0, "function", "LOC", "function entry, with its arguments (repeatable)",
