@@ -109,4 +109,13 @@ struct error *options_size(const char *text, uint64_t *ret_size);
 struct error *options_seconds(const char *text, double *ret_seconds);
 struct error *options_rate(const char *text, uint64_t *ret_rate);
 
+/* Tracer log, of trace and add: a bool. */
+#define SYNC_OPTION(where)                                                                         \
+	{ 0, "sync", NULL,                                                                         \
+	  "with the tracer log: the hit's own thread writes the line to the program's standard\n"    \
+	  "output, so that it stands between the program's own lines where it happened; costs some\n" \
+	  "microseconds per hit (a write), and up to 1 s where the output isn't read (then the line\n" \
+	  "is left out and counted); without it dyntrace writes the lines, 10 to 30 ms later",       \
+	  .flag = &(where) }
+
 #endif

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXPORTED = {"dt_slow", "dt_gather", "dt_guard", "dt_trap", "dt_trap_return", "dt_call_op", "dt_fault",
-            "dt_find", "dt_front"}  # called by trampolines and the kernel
+            "dt_find", "dt_front", "dt_line_hit"}  # called by trampolines and the kernel
 VERSION = re.search(r"#define DT_LAYOUT_VERSION (\d+)", (ROOT / "src/shared/layout.h").read_text())[1]
 EXPORTED |= {f"dt_version_{VERSION}"}  # looked up by the controller
 STACK_SIZE = 8192  # DT_STACK_SIZE

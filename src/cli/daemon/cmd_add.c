@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "control/event/tracer.h"
 #include "options/lttng_options.h"
 #include "options/min_duration.h"
 #include "options/prototype_options.h"
@@ -24,6 +25,7 @@ static struct {
 	struct lttng_args lttng;
 	const char *prototypes;
 	int floats;
+	bool sync;
 	const char *snapshot_when;
 	double snapshot_every;
 	struct recording_args recording;
@@ -64,6 +66,9 @@ static const struct option_spec options[] = {
 	  .seconds = &args.snapshot_every },
 	RECORDING_OPTIONS(args.recording),
 
+	OPTION_GROUP("With the tracer log"),
+	SYNC_OPTION(args.sync),
+
 	OPTION_GROUP("With the tracer lttng"),
 	LTTNG_OPTIONS(args.lttng),
 
@@ -100,6 +105,7 @@ static struct error *write_request(struct client *client, const struct add_reque
 	wire_text(out, WIRE_FILTER, request->filter);
 	wire_text(out, WIRE_PROTOTYPES, request->prototypes);
 	write_number(out, WIRE_FLOATS, request->floats);
+	write_number(out, WIRE_SYNC, request->sync);
 	for (size_t i = 0; request->contexts && i < request->contexts->count; i++)
 		wire_text(out, WIRE_CONTEXT_TYPE, request->contexts->items[i].text);
 	wire_text(out, WIRE_TRACER, request->tracer);
@@ -198,6 +204,18 @@ static struct error *check_snapshots(const char *tracer)
 	return NULL;
 }
 
+static struct error *check_sync(const struct add_request *request)
+{
+	const struct tracer *tracer;
+	struct error *error = args.sync ? tracer_find(request->tracer, &tracer) : NULL;
+
+	if (!error && args.sync)
+		error = tracer_sync(tracer, &tracer);
+	if (!error && args.sync && request->argument_count)
+		error = tracer_check(tracer, request->arguments[0]);
+	return error;
+}
+
 static struct error *run(const struct words *words, int *ret_status)
 {
 	_cleanup_free_ char *target = NULL, *filter = NULL;
@@ -234,6 +252,8 @@ static struct error *run(const struct words *words, int *ret_status)
 	error = check_question(request.tracer);
 	if (!error)
 		error = check_snapshots(request.tracer);
+	if (!error)
+		error = check_sync(&request);
 	if (error)
 		return error;
 	_cleanup_free_ char *identity = NULL;
@@ -249,6 +269,7 @@ static struct error *run(const struct words *words, int *ret_status)
 		return error;
 	request.prototypes = prototypes;
 	request.floats = floats_size(args.floats);
+	request.sync = args.sync;
 	if (identity) {
 		request.arguments = &identity;
 		request.argument_count = 1;
@@ -266,7 +287,8 @@ const struct command command_add = {
 	.details =
 		"Injects the agent if needed. TRACER is the action on each hit:\n"
 		"  ctf [DIR]              record an event in the process's CTF trace (the default)\n"
-		"  log [FILE]             write a line of text to FILE or the process's own stdout\n"
+		"  log [FILE]             write a line of text to FILE or the process's own stdout;\n"
+		"                         with --sync at the hit itself\n"
 		"  lttng                  record an LTTng-UST event: dyntrace_lttng:tracepoint_hit,\n"
 		"                         function_entry, function_exit with the address; with -n NAME or\n"
 		"                         --typed dyntrace:NAME, NAME_entry and NAME_exit with all values\n"

@@ -13,6 +13,7 @@ struct add_request {
 	const char *name; /* NULL: made from the location */
 	const char *filter;
 	uint8_t floats; /* bytes of one; 0: none */
+	bool sync; /* tracer log: lines at the hit */
 	const char *prototypes; /* their text; NULL: none */
 	const struct option_values *contexts;
 	const char *tracer;

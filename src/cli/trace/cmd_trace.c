@@ -349,8 +349,7 @@ static struct error *trace_target(struct trace_run *run)
 			 summary.children == 1 ? "is" : "are");
 	if (summary.lines_left_out)
 		cli_note("%llu lines not written: %s", (unsigned long long)summary.lines_left_out,
-			 summary.lines_failed ? strerror(summary.lines_failed) :
-						"the output was not read in time");
+			 summary.lines_why);
 	if (!trace_args.quiet)
 		summary_print(run->session, &summary, run->output, &trace_args.summary);
 	if (!ending && summary.probes_left)

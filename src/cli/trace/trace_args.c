@@ -103,6 +103,7 @@ const struct option_spec trace_options[] = {
 	  "function_entry and function_exit, or with -n NAME or --typed dyntrace:NAME, NAME_entry and\n"
 	  "NAME_exit with all values); call:LIBRARY:FUNCTION (call a probe function of your own in the target)",
 	  .string = &trace_args.tracer_text },
+	SYNC_OPTION(trace_args.sync),
 	{ 'n', "name", "NAME",
 	  "the tracepoint's name (default: made from LOC); for the tracer lttng also PROVIDER:NAME",
 	  .string = &trace_args.name },
@@ -228,10 +229,12 @@ static struct error *parse_tracer(void)
 
 	if (!error)
 		error = tracer_find(trace_args.tracer_name, &trace_args.tracer);
+	if (!error && trace_args.sync)
+		error = tracer_sync(trace_args.tracer, &trace_args.tracer);
 	if (!error)
 		error = tracer_check(trace_args.tracer, trace_args.tracer_argument);
 	if (error)
-		return error_wrap(error, "--tracer");
+		return trace_args.sync ? error : error_wrap(error, "--tracer");
 	error = lttng_options_argument(&trace_args.lttng, trace_args.tracer_name,
 				       trace_args.tracer_argument, &trace_args.identity);
 	if (error)

@@ -54,6 +54,7 @@ struct trace_args {
 	const char *tracer_argument;
 	const char *prototypes_file;
 	int floats; /* floats_size */
+	bool sync; /* --tracer log: lines at the hit */
 	char *prototypes; /* owned: their text */
 	struct lttng_args lttng;
 	char *identity; /* owned: argument of the tracer lttng */

@@ -183,6 +183,7 @@ struct tracepoint_spec trace_begin_spec(const struct option_value *value)
 					 .string_max = (uint32_t)trace_args.string_max,
 					 .prototypes = trace_args.prototypes,
 					 .floats = floats_size(trace_args.floats),
+					 .sync = trace_args.sync,
 					 .by = trace_args.question.by,
 					 .of = trace_args.question.of,
 					 .keys = (uint32_t)trace_args.question.keys };

@@ -217,6 +217,7 @@ static struct error *add_one(struct beside *beside, const struct option_value *v
 	wire_text(out, WIRE_FILTER, trace_args.filter);
 	wire_text(out, WIRE_PROTOTYPES, trace_args.prototypes);
 	write_number(out, WIRE_FLOATS, floats_size(trace_args.floats));
+	write_number(out, WIRE_SYNC, trace_args.sync);
 	for (size_t i = 0; i < trace_args.contexts.count; i++)
 		wire_text(out, WIRE_CONTEXT_TYPE, trace_args.contexts.items[i].text);
 	wire_text(out, WIRE_TRACER, trace_args.tracer->name);

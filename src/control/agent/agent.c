@@ -259,6 +259,7 @@ static struct error *map_base(struct injection *in)
 	in->agent->trap_at = taddr_add(in->agent->agent_at, (int64_t)in->image->trap);
 	in->agent->trap_return_at = taddr_add(in->agent->agent_at, (int64_t)in->image->trap_return);
 	in->agent->call_op_at = taddr_add(in->agent->agent_at, (int64_t)in->image->call_op);
+	in->agent->line_hit_at = taddr_add(in->agent->agent_at, (int64_t)in->image->line_hit);
 	in->agent->fault_at = taddr_add(in->agent->agent_at, (int64_t)in->image->fault);
 	if ((err = map_text(in, DT_AGENT_OFFSET + in->image->text_start,
 			    in->image->text_end - in->image->text_start)))

@@ -60,6 +60,7 @@ struct agent {
 	int share_fds[DT_SHARES_MAX]; /* their descriptors, + 1; 0: none */
 	taddr trap_at, trap_return_at; /* dt_trap, dt_trap_return */
 	taddr call_op_at, fault_at; /* dt_call_op, dt_fault */
+	taddr line_hit_at; /* dt_line_hit */
 	/* time of injection, as thread_stat.start_time: not later than that of any later child */
 	uint64_t since;
 	uint64_t window_next; /* first byte of the code memfd not given to a window yet */

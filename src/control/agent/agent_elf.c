@@ -202,6 +202,7 @@ static void note_entry(const struct dynamic *dynamic, const Elf64_Sym *symbol,
 			{ "dt_trap_return", &image->trap_return },
 			{ "dt_call_op", &image->call_op },
 			{ "dt_fault", &image->fault },
+			{ "dt_line_hit", &image->line_hit },
 			{ "dt_front", &image->front },
 			{ "dt_find", &image->find },
 			{ TEXT(DT_VERSION_SYMBOL), &image->version } };

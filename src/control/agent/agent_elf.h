@@ -19,7 +19,7 @@ struct agent_elf {
 	size_t text_start, text_end; /* page aligned: the executable part */
 	/* addresses of DT_VERSION_SYMBOL, dt_slow and so on, from the image's start */
 	uint64_t version;
-	uint64_t slow, gather, guard, trap, trap_return, call_op, fault, front, find;
+	uint64_t slow, gather, guard, trap, trap_return, call_op, fault, front, find, line_hit;
 	struct image_relative {
 		uint64_t offset;
 		uint64_t addend;

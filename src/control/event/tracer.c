@@ -14,6 +14,8 @@ static const struct tracer tracers[] = {
 	{ "lttng", TRACER_LTTNG, "WORDS", .has_values = true, .loads = true },
 	{ "call", TRACER_CALL, "LIBRARY:FUNCTION", .needs_argument = true, .has_values = true,
 	  .has_trace = true, .loads = true },
+	/* by tracer_sync alone: tracer_find gives the first of a name */
+	{ "log", TRACER_SYNC, "FILE", .has_values = true },
 };
 #define TRACERS (sizeof(tracers) / sizeof(tracers[0]))
 
@@ -27,12 +29,24 @@ struct error *tracer_find(const char *name, const struct tracer **ret_tracer)
 			return NULL;
 		}
 	}
-	for (size_t i = 0; i < TRACERS; i++)
+	for (size_t i = 0; i < TRACERS && tracers[i].kind != TRACER_SYNC; i++)
 		strbuf_printf(&names, "%s%s", i ? ", " : "", tracers[i].name);
 	struct error *error = error_new(ERROR_USAGE, "unknown tracer '%s' (available: %s)", name,
 					names.text ? names.text : "others");
 	strbuf_free(&names);
 	return error;
+}
+
+struct error *tracer_sync(const struct tracer *tracer, const struct tracer **ret_tracer)
+{
+	if (tracer->kind != TRACER_LOG && tracer->kind != TRACER_SYNC)
+		return error_new(ERROR_USAGE, "--sync: only with tracer log, not '%s'",
+				 tracer->name);
+	for (size_t i = 0; i < TRACERS; i++) {
+		if (tracers[i].kind == TRACER_SYNC)
+			*ret_tracer = &tracers[i];
+	}
+	return NULL;
 }
 
 static bool is_library_function(const char *argument)
@@ -55,6 +69,11 @@ struct error *tracer_check(const struct tracer *tracer, const char *argument)
 				 tracer->argument);
 	if (tracer->kind == TRACER_CALL && !is_library_function(argument))
 		return error_new(ERROR_USAGE, "tracer 'call': '%s' is not LIBRARY:FUNCTION",
+				 argument);
+	if (tracer->kind == TRACER_SYNC && argument)
+		return error_new(ERROR_USAGE,
+				 "--sync: writes to the program's own standard output only (leave "
+				 "--sync out to write to '%s')",
 				 argument);
 	if (tracer->kind == TRACER_LTTNG)
 		return lttng_identity_parse(argument, &(struct lttng_identity){ 0 });

@@ -4,6 +4,7 @@
  *	ctf [DIR]	events through the pool into the trace
  *	log [FILE]	likewise, and from there as lines of text to a file or to the target's
  *			standard output
+ *	log, with --sync	lines of text, written in the target by the hit's own thread
  *	count		counts in the target, no events
  *	lttng [WORDS]	events of LTTng-UST, written in the target by liblttng-ust
  *			(lttng_identity.h)
@@ -18,7 +19,8 @@
 
 #include "control/base/error.h"
 
-enum tracer_kind { TRACER_CTF, TRACER_LOG, TRACER_COUNT, TRACER_LTTNG, TRACER_CALL };
+enum tracer_kind { TRACER_CTF, TRACER_LOG, TRACER_COUNT, TRACER_LTTNG, TRACER_CALL,
+		   TRACER_SYNC };
 
 struct tracer {
 	const char *name;
@@ -33,6 +35,8 @@ struct tracer {
 
 /* The row of that name; NULL: "ctf". The error lists the names. */
 struct error *tracer_find(const char *name, const struct tracer **ret_tracer);
+/* The row of the tracer with --sync; fails unless that is log. */
+struct error *tracer_sync(const struct tracer *tracer, const struct tracer **ret_tracer);
 /* Fails unless the tracer takes this argument. NULL: none was given. */
 struct error *tracer_check(const struct tracer *tracer, const char *argument);
 /* Splits "log:FILE" into "log" and "FILE". The caller frees *ret_name; *ret_argument points into

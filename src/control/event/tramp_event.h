@@ -98,6 +98,10 @@ struct tramp_foreign {
 	taddr enabled, exit_enabled; /* 32-bit words: no call while 0; address 0: always call */
 	taddr address; /* of the probe, the image's first word */
 	bool own_only; /* not in forked children */
+	/* The first argument instead: data that lie behind the trampoline, of that many bytes.
+	 * NULL: none. Borrowed. */
+	const void *data, *exit_data;
+	uint32_t data_size, exit_data_size;
 	/* the function isn't known yet: reserve room for the call */
 	bool is_wanted;
 	/* Sites of a user's function, without the parts that depend on their address

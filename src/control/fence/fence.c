@@ -56,6 +56,16 @@ static const struct {
 	{ FENCE_WORK, "clock_gettime", SYS_clock_gettime, ANY_ALL, { 0 } },
 	{ FENCE_STACK, "sigaltstack", SYS_sigaltstack, ANY1 | ANY2 | ANY3 | ANY_LAST, { 0 } },
 	{ FENCE_NAME, "prctl", SYS_prctl, ANY1 | ANY3 | ANY_LAST, { PR_GET_NAME } },
+	/* lines/hit_write.c, lines/hit_line.c */
+	{ FENCE_LINES, "write", SYS_write, ANY_ALL, { 0 } },
+	{ FENCE_LINES, "pwritev2", SYS_pwritev2, ANY_ALL, { 0 } },
+	{ FENCE_LINES, "sendto", SYS_sendto, ANY_ALL & ~ANY3, { 0, 0, 0, MSG_DONTWAIT | MSG_NOSIGNAL } },
+	{ FENCE_LINES, "fstat", SYS_fstat, ANY_ALL, { 0 } },
+	{ FENCE_LINES, "poll", SYS_poll, ANY_ALL & ~ANY1, { 0, 1 } },
+	{ FENCE_LINES, "rt_sigpending", SYS_rt_sigpending, ANY_ALL & ~ANY1, { 0, MASK_SIZE } },
+	{ FENCE_LINES, "rt_sigtimedwait", SYS_rt_sigtimedwait, ANY_ALL & ~ANY3,
+	  { 0, 0, 0, MASK_SIZE } },
+	{ FENCE_LINES, "clock_gettime", SYS_clock_gettime, ANY_ALL, { 0 } },
 	/* trap.c, front.c, handler.c; guarded calls are the target's own, made from elsewhere */
 	{ FENCE_SIGNAL, "rt_sigaction", SYS_rt_sigaction, ANY0 | ANY1 | ANY2, { 0, 0, 0, MASK_SIZE } },
 	{ FENCE_SIGNAL, "rt_sigprocmask", SYS_rt_sigprocmask, ANY1, { 1, 0, 0, MASK_SIZE } },

@@ -23,6 +23,7 @@ enum fence_part {
 	FENCE_SHARE = 128, /* the controller: pass descriptors */
 	FENCE_WORK = 256, /* the agent: whether dyntrace is at work */
 	FENCE_STACK = 512, /* the agent: is a stack the thread's own? */
+	FENCE_LINES = 1024, /* the agent: write a line at the hit */
 };
 
 #define FENCE_CALLS_MAX 64

@@ -1,5 +1,6 @@
 #include "event_line.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -255,7 +256,9 @@ void event_line_real(struct event_line *line, double value, bool is_single)
 						   : "\"-Infinity\"");
 		return;
 	}
-	for (int digits = is_single ? 6 : 15; digits <= 17; digits++) {
+	/* Numbers near 0 have few digits. */
+	bool is_tiny = fabs(value) < (is_single ? (double)FLT_MIN : DBL_MIN);
+	for (int digits = is_tiny ? 1 : is_single ? 6 : 15; digits <= 17; digits++) {
 		snprintf(text, sizeof(text), "%.*g", digits, value);
 		if (is_single ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value)
 			break;

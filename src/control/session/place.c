@@ -37,6 +37,7 @@
 #include "control/session/state/switches.h"
 #include "recording.h"
 #include "control/tracers/call/call_tracer.h"
+#include "control/tracers/sync/sync_tracer.h"
 #include "control/tracers/dispatch.h"
 #include "control/tracers/lttng/lttng_tracer.h"
 #include "types.h"
@@ -614,6 +615,8 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 	if (!error)
 		call_tracer_reckon(session, list);
 	if (!error)
+		error = sync_tracer_reckon(session, list);
+	if (!error)
 		error = make_code(session, &wants, held);
 	if (!error)
 		error = prepare_reading(session, &wants, held);
@@ -625,6 +628,8 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 		error = begin_late(session, list, held);
 	if (!error)
 		error = call_tracer_enable(session, list, held);
+	if (!error)
+		sync_tracer_enable(session, list, true);
 	info_placed(list);
 	for (size_t i = 0; i < list->count && !error; i++)
 		error = semaphores_raise(session, list->items[i]);

@@ -24,6 +24,7 @@
 #include "recording.h"
 #include "session.h"
 #include "control/tracers/log/log_tracer.h"
+#include "control/tracers/sync/sync_tracer.h"
 #include "wake.h"
 
 #define CLOCK_TRIES 3
@@ -395,6 +396,8 @@ struct error *recording_finish(struct session *session, struct session_summary *
 {
 	struct error *error = take_ptr(&session->recording->failed);
 
+	sync_tracer_look(session);
+	summary->lines_left_out = session_lines_left_out(session, &summary->lines_why);
 	if (session->reopened && !session->writer) /* nothing was recorded after it */
 		error_free(writer_close(take_ptr(&session->reopened)));
 	if (!session->reader) /* no tracepoint ever recorded */
@@ -405,7 +408,7 @@ struct error *recording_finish(struct session *session, struct session_summary *
 	struct error *unwritten = reader_finish(session->reader, &summary->totals);
 	error = error_first(error, error_first(unsaid, unwritten));
 	log_tracer_flush(session, 0, true);
-	summary->lines_left_out = log_tracer_left_out(session, &summary->lines_failed);
+	summary->lines_left_out = session_lines_left_out(session, &summary->lines_why);
 	if (!session->writer)
 		return error;
 	if (!log_tracer_prints(session))
@@ -434,9 +437,13 @@ uint64_t session_unprinted(const struct session *session, bool *ret_closed)
 	return log_tracer_unprinted(session, ret_closed);
 }
 
-uint64_t session_lines_left_out(const struct session *session, int *ret_failed)
+uint64_t session_lines_left_out(const struct session *session, const char **ret_why)
 {
-	return log_tracer_left_out(session, ret_failed);
+	int failed;
+	uint64_t late = log_tracer_left_out(session, &failed);
+
+	*ret_why = failed ? strerror(failed) : "the output was not read in time";
+	return late + sync_tracer_left_out(session, ret_why);
 }
 
 /* ---- snapshots ------------------------------------------------------------------------------ */

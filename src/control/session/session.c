@@ -30,6 +30,7 @@
 #include "control/tracers/call/call_tracer.h"
 #include "control/tracers/dispatch.h"
 #include "control/tracers/log/log_tracer.h"
+#include "control/tracers/sync/sync_tracer.h"
 #include "tracepoints.h"
 #include "wake.h"
 
@@ -373,6 +374,7 @@ struct error *session_unload(struct session *session, const char *path)
 void session_look(struct session *session)
 {
 	call_tracer_look(session);
+	sync_tracer_look(session);
 }
 
 /* ---- questions

@@ -95,8 +95,8 @@ size_t session_left_out(const struct session *session, const char **ret_why);
  * of all); the text says so, and how to make one. */
 bool session_unheard(const struct session *session, const struct name_list *names, char *ret_text,
 		     size_t size);
-/* The number of lines of logs that weren't written; *ret_failed: session_summary.lines_failed. */
-uint64_t session_lines_left_out(const struct session *session, int *ret_failed);
+/* The number of lines of logs that weren't written; *ret_why: session_summary.lines_why. */
+uint64_t session_lines_left_out(const struct session *session, const char **ret_why);
 
 /* After session_resolve: did it find any place? */
 bool session_has_places(const struct session *session);

@@ -11,6 +11,7 @@
 #include "control/tracers/loading/loading.h"
 #include "control/tracers/log/log_tracer.h"
 #include "control/tracers/lttng/lttng_tracer.h"
+#include "control/tracers/sync/sync_tracer.h"
 
 #define LEAVE_MS 2000
 #define LEAVE_STEP_MS 10
@@ -19,11 +20,12 @@ bool tracers_create(struct session *session)
 {
 	return loading_create(session) && count_tracer_create(session) &&
 	       log_tracer_create(session) && lttng_tracer_create(session) &&
-	       call_tracer_create(session);
+	       call_tracer_create(session) && sync_tracer_create(session);
 }
 
 void tracers_free(struct session *session)
 {
+	sync_tracer_free(session);
 	call_tracer_free(session);
 	lttng_tracer_free(session);
 	log_tracer_free(session);
@@ -33,6 +35,7 @@ void tracers_free(struct session *session)
 
 void tracers_free_use(struct session *session, struct tracepoint *tracepoint)
 {
+	sync_tracer_free_use(session, tracepoint);
 	call_tracer_free_use(session, tracepoint);
 	lttng_tracer_free_use(tracepoint);
 	count_tracer_free_use(tracepoint);
@@ -57,6 +60,8 @@ struct error *tracers_map(struct session *session, const struct tracepoint_list 
 		error = lttng_tracer_map(session, stop);
 	if (!error && tracepoint_list_uses(list, TRACER_CALL))
 		error = error_wrap(call_tracer_map(session, stop), "tracer 'call'");
+	if (!error && tracepoint_list_uses(list, TRACER_SYNC))
+		error = error_wrap(sync_tracer_map(session, stop), "log --sync");
 	return error;
 }
 
@@ -75,7 +80,9 @@ struct error *tracers_prepare(struct session *session, const struct tracepoint_l
 	}
 	if (!error)
 		error = lttng_tracer_prepare(session, list, held);
-	return error ? error : call_tracer_prepare(session, list, held);
+	if (!error)
+		error = call_tracer_prepare(session, list, held);
+	return error ? error : sync_tracer_prepare(session, list);
 }
 
 struct error *tracers_from(struct session *session, taddr *ret_from)
@@ -114,6 +121,8 @@ static bool is_left(struct session *session)
 void tracers_forget(struct session *session, const struct tracepoint_list *list)
 {
 	call_tracer_disable(session, list);
+	sync_tracer_enable(session, list, false);
+	sync_tracer_look(session);
 	lttng_tracer_forget(session, list);
 	for (size_t i = 0; i < list->count; i++)
 		count_tracer_unnote(session, list->items[i]);

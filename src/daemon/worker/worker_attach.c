@@ -243,7 +243,7 @@ struct error *worker_attach_leave(struct worker *worker, struct session_summary 
 	assert(worker->session);
 	struct error *error = session_end(worker->session, ret_summary);
 
-	worker_events_tell_lines(worker, ret_summary->lines_left_out, ret_summary->lines_failed);
+	worker_events_tell_lines(worker, ret_summary->lines_left_out, ret_summary->lines_why);
 	session_destroy(take_ptr(&worker->session));
 	trace_dir_free(take_ptr(&worker->directory));
 	return error;
@@ -265,7 +265,7 @@ struct error *worker_attach_detach(struct worker *worker, const struct wire_mess
 	if (!error && summary.lines_left_out) {
 		char text[160];
 
-		worker_events_describe_lines(summary.lines_left_out, summary.lines_failed, text,
+		worker_events_describe_lines(summary.lines_left_out, summary.lines_why, text,
 					     sizeof(text));
 		worker_commands_note(worker, reply, text);
 	}

@@ -76,20 +76,20 @@ static uint64_t lost_so_far(const struct worker *worker)
 	return lost;
 }
 
-void worker_events_describe_lines(uint64_t count, int failed, char *ret_text, size_t size)
+void worker_events_describe_lines(uint64_t count, const char *why, char *ret_text,
+				  size_t size)
 {
 	snprintf(ret_text, size, "%llu line%s not written: %s", (unsigned long long)count,
-		 count == 1 ? "" : "s",
-		 failed ? strerror(failed) : "the output was not read in time");
+		 count == 1 ? "" : "s", why);
 }
 
-void worker_events_tell_lines(struct worker *worker, uint64_t left_out, int failed)
+void worker_events_tell_lines(struct worker *worker, uint64_t left_out, const char *why)
 {
-	char detail[160];
+	char detail[240];
 
 	if (left_out <= worker->lines_lost)
 		return;
-	worker_events_describe_lines(left_out - worker->lines_lost, failed, detail, sizeof(detail));
+	worker_events_describe_lines(left_out - worker->lines_lost, why, detail, sizeof(detail));
 	worker_events_tell(worker, "lost", detail);
 	worker->lines_lost = left_out;
 }
@@ -98,13 +98,13 @@ void worker_events_tell_losses(struct worker *worker)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC), lost;
 	char detail[64];
-	int failed;
+	const char *why;
 
 	if (!worker->session || now < worker->next_look)
 		return;
 	worker->next_look = now + LOOK_NS;
-	uint64_t lines = session_lines_left_out(worker->session, &failed);
-	worker_events_tell_lines(worker, lines, failed);
+	uint64_t lines = session_lines_left_out(worker->session, &why);
+	worker_events_tell_lines(worker, lines, why);
 	lost = lost_so_far(worker);
 	if (lost <= worker->lost) /* less: the target has changed its counters */
 		return;

@@ -17,7 +17,8 @@ void worker_events_notice(void *context, enum session_notice notice, const char 
 /* Announces the losses since the last time; at most once per second. */
 void worker_events_tell_losses(struct worker *worker);
 /* Announces the lines of logs that were left out since the last time. */
-void worker_events_tell_lines(struct worker *worker, uint64_t left_out, int failed);
-void worker_events_describe_lines(uint64_t count, int failed, char *ret_text, size_t size);
+void worker_events_tell_lines(struct worker *worker, uint64_t left_out, const char *why);
+void worker_events_describe_lines(uint64_t count, const char *why, char *ret_text,
+				  size_t size);
 
 #endif

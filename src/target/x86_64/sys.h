@@ -7,7 +7,9 @@
 #define DYNTRACE_SYS_H
 
 #define SYS_READ 0
+#define SYS_WRITE 1
 #define SYS_CLOSE 3
+#define SYS_FSTAT 5
 #define SYS_POLL 7
 #define SYS_RT_SIGPROCMASK 14
 #define SYS_ACCESS 21
@@ -19,6 +21,8 @@
 #define SYS_RECVFROM 45
 #define SYS_GETSOCKOPT 55
 #define SYS_GETEUID 107
+#define SYS_RT_SIGPENDING 127
+#define SYS_RT_SIGTIMEDWAIT 128
 #define SYS_SIGALTSTACK 131
 #define SYS_PRCTL 157
 #define SYS_GETTID 186
@@ -27,6 +31,7 @@
 #define SYS_CLOCK_GETTIME 228
 #define SYS_OPENAT 257
 #define SYS_PROCESS_VM_READV 310
+#define SYS_PWRITEV2 328
 
 #ifndef __ASSEMBLER__
 

@@ -21,7 +21,7 @@
 #define TRIES_MAX 20u
 #define QUIET                                                                                      \
 	(FENCE_WORK | FENCE_READ | FENCE_LIVE | FENCE_NAME | FENCE_STACK | FENCE_SIGNAL |          \
-	 FENCE_RECORD)
+	 FENCE_LINES | FENCE_RECORD)
 
 bool fencing_may_be_ours(const struct session *session)
 {
@@ -149,7 +149,15 @@ static struct error *check_ours(const struct session *session, const struct stop
 	return error;
 }
 
-static struct error *judge(const struct session *session, const struct stop *stop,
+/* For those who ask for lines at the hit (tracers/sync): nobody else is told. */
+static void note_lines(struct session *session, const struct fence *fence)
+{
+	_cleanup_free_ char *what = fence_describe(fence, FENCE_LINES | FENCE_RECORD);
+
+	snprintf(session->no_lines, sizeof(session->no_lines), "%s", what ? what : "");
+}
+
+static struct error *judge(struct session *session, const struct stop *stop,
 			   const struct fence *trial, bool tell, unsigned *ret_closed)
 {
 	unsigned needed = needed_parts(session);
@@ -172,6 +180,7 @@ static struct error *judge(const struct session *session, const struct stop *sto
 		closed |= QUIET;
 	if (!error && tell)
 		tell_parts(session, &fence, closed);
+	note_lines(session, &fence);
 	if (!error)
 		*ret_closed = closed;
 	fence_end(&fence);
@@ -241,6 +250,7 @@ uint32_t fencing_flags(const struct session *session, unsigned closed)
 	return (closed & FENCE_READ ? DT_NO_READ : 0) | (closed & FENCE_LIVE ? DT_NO_LIVE : 0) |
 	       (closed & FENCE_NAME ? DT_NO_NAME : 0) |
 	       (closed & FENCE_STACK ? DT_NO_ALTSTACK : 0) |
+	       (closed & FENCE_LINES ? DT_NO_LINES : 0) |
 	       (closed & FENCE_RECORD ? DT_NO_SYSCALLS : 0) |
 	       (has_glibc(session) ? DT_GLIBC : 0);
 }

@@ -102,6 +102,8 @@ struct error *request_create(const struct tracepoint_spec *spec, struct request 
 	struct error *error = request ? tracer_find(spec->tracer, &request->tracer) :
 					error_new(ERROR_FAILED, "out of memory");
 
+	if (!error && spec->sync)
+		error = tracer_sync(request->tracer, &request->tracer);
 	if (!error)
 		error = check_tracer(spec, request->tracer);
 	if (!error)

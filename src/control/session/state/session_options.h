@@ -61,7 +61,7 @@ struct session_options {
 struct session_summary {
 	uint64_t suspended; /* calls made in the target with its filter suspended */
 	uint64_t lines_left_out; /* lines of logs that weren't read in time, or not written, */
-	int lines_failed; /* with this errno */
+	const char *lines_why; /* for this reason */
 	/* libraries that the process used before their tracepoints were placed */
 	uint32_t late_libraries;
 	struct reader_totals totals; /* with what was removed later */

@@ -60,6 +60,7 @@ struct session {
 	bool wants_unwind; /* some event has a backtrace */
 	uint64_t fencing_next; /* when a filter that came while it is traced is judged; ns */
 	unsigned fencing_tries; /* that failed */
+	char no_lines[96]; /* what its filter does to lines at the hit (fence_describe); "": nothing */
 	bool has_front_guards; /* fronts_add_guards has found the libc's rt_sigaction */
 
 	/* Tracepoints and their sites. */
@@ -113,6 +114,7 @@ struct session {
 	/* Parts, each with the file or folder that owns it. */
 	struct budget *budget; /* session/budget */
 	struct call_tracer *call; /* tracers/call */
+	struct sync_tracer *sync; /* tracers/sync */
 	struct children *children; /* session/processes/children.c */
 	struct collection *collection; /* session/garbage.c */
 	struct count_tracer *count; /* tracers/count */

@@ -32,6 +32,7 @@ struct tracepoint_spec {
 	const char *tracer; /* a name in the table of tracers; NULL: ctf */
 	const char *tracer_argument; /* NULL: none */
 	const char *by, *of; /* tracer count: of a question (event/question.h); NULL: none */
+	bool sync; /* tracer log: the hit's own thread writes the line */
 	uint8_t floats; /* unknown functions: bytes of a number in xmm0 to xmm7; 0: none */
 	const char *prototypes; /* C declarations, for unknown functions; NULL: none */
 	uint32_t keys; /* most different keys; 0: the usual number */

@@ -11,6 +11,7 @@
 #include "request.h"
 
 struct call_use;
+struct sync_use;
 struct count_use;
 struct demotion;
 struct lttng_use;
@@ -49,6 +50,7 @@ struct tracepoint {
 	struct lttng_use *lttng; /* lttng_tracer.c; NULL: not its tracer */
 	struct count_use *count; /* count_tracer.c; NULL: no count in the target */
 	struct call_use *call; /* call_tracer.c; NULL: not its tracer */
+	struct sync_use *sync; /* sync_tracer.c; NULL: not its tracer */
 	struct tally before; /* subtract: counts of others under its id */
 	struct tally past; /* add: its own counts under earlier ids */
 	/* its id before this one, some of whose events may not have been read yet: */

@@ -25,6 +25,7 @@ enum load_part {
 	LOAD_GATE_CALL_LOW,
 	LOAD_GATE_CALL_BARE, /* ... and with none */
 	LOAD_STUB, /* load.c */
+	LOAD_GATE_SYNC, /* tracers/code/foreign_code.h, for the agent's own functions */
 	LOAD_PARTS,
 };
 #define LOAD_PART_AT(part) (LOAD_PAPER_SIZE - ((uint32_t)(part) + 1) * LOAD_GATE_ROOM)

@@ -19,6 +19,7 @@
 #define CALL_ROOM 200
 #define FIELD_ROOM 40
 #define EXIT_ROOM 512
+#define DATA_ALIGN 16u
 #define XCR0_AVX 0x4u
 #define XCR0_AVX512 0xe0u
 #define OSXSAVE_BIT (1u << 27)
@@ -84,11 +85,17 @@ size_t foreign_write_gate(enum foreign_state state, taddr inside, uint8_t *bytes
 
 /* ---- hits ------------------------------------------------------------------------------------ */
 
+static size_t data_room(const struct tramp_foreign *foreign)
+{
+	return foreign->data_size + foreign->exit_data_size + 2 * DATA_ALIGN;
+}
+
 size_t foreign_room(const struct tramp_event *event)
 {
 	if (!event->foreign.function.v && !event->foreign.is_wanted)
 		return 0;
-	return CALL_ROOM + call_room(event) + event->field_count * FIELD_ROOM +
+	return CALL_ROOM + call_room(event) + data_room(&event->foreign) +
+	       event->field_count * FIELD_ROOM +
 	       (event->exit ?
 			EXIT_ROOM +
 				(event->at_exit ? event->at_exit->field_count * FIELD_ROOM : 0) :
@@ -168,17 +175,20 @@ void foreign_emit_slow(struct emitter *e, const struct tramp_env *env,
 		call_emit_slow(e, env, event, image_size(event), &l->call, out);
 }
 
-/* Data: { function, argument }, for the gate. */
-static void emit_site(struct emitter *e, taddr function, taddr argument, size_t field)
+/* Data: { function, argument }, for the gate; then what the argument points to, if that is here. */
+static void emit_site(struct emitter *e, taddr function, taddr argument, const void *data,
+		      uint32_t data_size, size_t field)
 {
 	int32_t distance;
 
-	emit_align(e, sizeof(uint64_t));
+	emit_align(e, DATA_ALIGN);
 	distance = (int32_t)(e->size - field);
 	if (!emit_failed(e))
 		memcpy(e->bytes + field - sizeof(distance), &distance, sizeof(distance));
 	emit_u64(e, function.v);
-	emit_u64(e, argument.v);
+	emit_u64(e, data ? emit_pc(e).v + sizeof(uint64_t) : argument.v);
+	if (data)
+		emit_bytes(e, data, data_size);
 }
 
 void foreign_emit_data(struct emitter *e, const struct tramp_event *event, int32_t saved,
@@ -190,7 +200,8 @@ void foreign_emit_data(struct emitter *e, const struct tramp_event *event, int32
 		call_emit_site(e, foreign->call, foreign->call_size, (uint32_t)saved,
 			       l->site_field);
 	else
-		emit_site(e, foreign->function, foreign->argument, l->site_field);
+		emit_site(e, foreign->function, foreign->argument, foreign->data,
+			  foreign->data_size, l->site_field);
 	if (event->program)
 		gather_emit_program(e, event, l->program_field);
 }
@@ -267,7 +278,8 @@ void foreign_emit_exit(struct emitter *e, const struct tramp_env *env,
 		call_emit_site(e, own.foreign.exit_call, own.foreign.exit_call_size,
 			       EXIT_RA + sizeof(uint64_t), l.site_field);
 	} else {
-		emit_site(e, own.foreign.function, own.foreign.argument, l.site_field);
+		emit_site(e, own.foreign.function, own.foreign.argument, own.foreign.exit_data,
+			  own.foreign.exit_data_size, l.site_field);
 	}
 	if (exit->program)
 		gather_emit_program(e, exit, l.program_field);
