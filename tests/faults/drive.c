@@ -12,13 +12,17 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <getopt.h>
+#include <glob.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,6 +34,8 @@
 #define RUN_SECONDS 100
 #define TARGET_MS 60000
 #define STATE_MAX (8 << 20)
+#define PROGRESS_MS 30000
+#define SLOW_RUN_MS 5000
 
 struct verdict *verdict;
 struct shared *shared;
@@ -42,6 +48,12 @@ static struct {
 	uint64_t thin, call;
 	unsigned slice, slices;
 } args = { .slices = 1 };
+
+struct progress {
+	uint64_t began, shown, run_began; /* ms */
+	uint64_t call;
+	size_t done, all, bad;
+};
 
 /* ---- the target ------------------------------------------------------------------------------ */
 
@@ -120,17 +132,36 @@ static size_t read_state(pid_t pid, char *state)
 	return size;
 }
 
+static bool tells_of_holder(const char *line)
+{
+	char state;
+	int tracer;
+
+	return (sscanf(line, "State: %c", &state) == 1 && strchr("tTZ", state)) ||
+	       (sscanf(line, "TracerPid: %d", &tracer) == 1 && tracer);
+}
+
 /* The threads that somebody holds. */
 static void judge_threads(pid_t pid)
 {
-	char command[160], line[256];
+	char path[64], line[256];
+	glob_t threads = { 0 };
 
-	snprintf(command, sizeof(command),
-		 "grep -hE '^(State:\\s[tTZ]|TracerPid:\\s[1-9])' /proc/%d/task/*/status", pid);
-	FILE *pipe = popen(command, "r");
-	while (fgets(line, sizeof(line), pipe))
-		trouble("a thread of the target: %.*s", (int)strcspn(line, "\n"), line);
-	pclose(pipe);
+	snprintf(path, sizeof(path), "/proc/%d/task/*/status", pid);
+	if (glob(path, GLOB_NOSORT, NULL, &threads))
+		trouble("the target has no threads");
+	for (size_t i = 0; i < threads.gl_pathc; i++) {
+		FILE *status = fopen(threads.gl_pathv[i], "re");
+
+		while (status && fgets(line, sizeof(line), status)) {
+			if (tells_of_holder(line))
+				trouble("a thread of the target: %.*s", (int)strcspn(line, "\n"),
+					line);
+		}
+		if (status)
+			fclose(status);
+	}
+	globfree(&threads);
 }
 
 static void describe_change(const char *before, size_t before_size, const char *after, size_t size)
@@ -244,11 +275,14 @@ static bool may_be_left(const struct operation *operation, const struct wanted *
 	return verdict->failed && (operation->ends || operation->kills);
 }
 
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *at)
+{
+	return remove(path);
+}
+
 static void run(const struct operation *operation, const struct wanted *wanted)
 {
 	static char before[STATE_MAX];
-	char command[96];
-
 	memset(verdict, 0, offsetof(struct verdict, noted));
 	snprintf(folder, sizeof(folder), "%s/dyntrace-faults-XXXXXX",
 		 getenv("DYNTRACE_TEST_MEMORY") ? getenv("DYNTRACE_TEST_MEMORY") : "/dev/shm");
@@ -269,9 +303,8 @@ static void run(const struct operation *operation, const struct wanted *wanted)
 		judge_trace();
 	kill(target, SIGKILL);
 	waitpid(target, NULL, 0);
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	if (system(command))
-		exit(2);
+	if (nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS))
+		exit((perror(folder), 2));
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -345,11 +378,30 @@ static size_t choose(uint64_t calls, uint64_t *ret)
 	return args.thin;
 }
 
+/* Where a long drive is, each so often; and runs that take long. */
+static void show_progress(const struct operation *operation, struct progress *progress)
+{
+	uint64_t now = now_ms();
+
+	if (now - progress->run_began > SLOW_RUN_MS)
+		fprintf(stderr, "  %s, call %llu, %s: took %.1f s\n", operation->name,
+			(unsigned long long)progress->call,
+			verdict->report.fired ? verdict->report.name : "nothing fails",
+			(double)(now - progress->run_began) / 1000);
+	progress->run_began = now;
+	if (now - progress->shown < PROGRESS_MS)
+		return;
+	progress->shown = now;
+	fprintf(stderr, "  %s: %zu of %zu runs, %zu bad, %.0f s\n", operation->name, progress->done,
+		progress->all, progress->bad, (double)(now - progress->began) / 1000);
+}
+
 /* Returns the number of runs in which something was wrong. */
 static size_t drive(const struct operation *operation, unsigned classes)
 {
 	struct wanted wanted = { .classes = classes, .onward = args.onward };
-	size_t bad = 0;
+	uint64_t began = now_ms();
+	struct progress progress = { .began = began, .shown = began, .run_began = began };
 
 	run(operation, &wanted);
 	uint64_t calls = verdict->report.calls;
@@ -359,25 +411,25 @@ static size_t drive(const struct operation *operation, unsigned classes)
 			snprintf(what + strlen(what), sizeof(what) - strlen(what), " %s %llu,",
 				 fault_class_names[i],
 				 (unsigned long long)verdict->report.by_class[i]);
-	bad += !report(operation, 0);
+	progress.bad += !report(operation, 0);
 	uint64_t *chosen = calloc(calls + 1, sizeof(*chosen));
-	size_t count = choose(calls, chosen), done = 0;
+	size_t count = choose(calls, chosen);
 	if (args.call) {
 		chosen[0] = args.call;
 		count = 1;
 	}
-	for (size_t i = 0; i < count; i++) {
-		if (i % args.slices != args.slice)
-			continue;
-		wanted.nth = chosen[i];
+	progress.all = (count + args.slices - 1 - args.slice) / args.slices;
+	for (size_t i = args.slice; i < count; i += args.slices) {
+		wanted.nth = progress.call = chosen[i];
 		run(operation, &wanted);
-		bad += !report(operation, chosen[i]);
-		done++;
+		progress.bad += !report(operation, chosen[i]);
+		progress.done++;
+		show_progress(operation, &progress);
 	}
 	free(chosen);
-	printf("%s:%s %zu runs, %zu bad\n", operation->name, what, done, bad);
+	printf("%s:%s %zu runs, %zu bad\n", operation->name, what, progress.done, progress.bad);
 	fflush(stdout);
-	return bad;
+	return progress.bad;
 }
 
 static unsigned class_bits(void)
@@ -416,12 +468,57 @@ static void parse(int argc, char **argv)
 	}
 }
 
+/* ---- a pid namespace of its own -------------------------------------------------------------- */
+
+/* As init: reaps what the target has begun and left, until the driver ends. */
+static void reap_until(pid_t driver)
+{
+	int status;
+
+	for (pid_t pid; (pid = wait(&status)) != driver;) {
+		if (pid < 0 && errno != EINTR)
+			_exit(2);
+	}
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 2);
+}
+
+/*
+ * dyntrace looks at every process that might have its code (H12). The machine's other processes
+ * are many, and all alike: with 300 of them, three of four calls of `clean` would be opening and
+ * reading their files. In a namespace there are this process, its init and its parts, and the
+ * numbers of calls are the same on every machine.
+ */
+static void enter_namespace(void)
+{
+	int status;
+
+	if (unshare(CLONE_NEWPID | CLONE_NEWNS)) {
+		fprintf(stderr, "  no pid namespace (%s): goes on beside all processes\n",
+			strerror(errno));
+		return;
+	}
+	pid_t init = fork();
+	if (init) {
+		while (waitpid(init, &status, 0) != init)
+			;
+		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 2); /* no clone: no leak check */
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("proc", "/proc", "proc", 0, NULL))
+		exit((perror("/proc"), 2));
+	pid_t driver = fork();
+	if (driver)
+		reap_until(driver);
+}
+
 int main(int argc, char **argv)
 {
 	char agent[PATH_MAX + 64];
 	size_t bad = 0;
 
 	parse(argc, argv);
+	enter_namespace();
 	build_path("../libdyntrace-agent.so", agent);
 	setenv("DYNTRACE_AGENT", agent, 0);
 	shared_fd = memfd_create("shared", 0);
