@@ -129,13 +129,15 @@ struct dt_window {
 };
 
 #define DT_SITE_LAST 2u
+#define DT_SITE_GUARD 3u
 /* A patched place: what the next controller needs to restore it. The original bytes come from the
  * program's file, which alone is believed (H24). */
 struct dt_site {
 	uint64_t address;
 	uint32_t check; /* dt_site_check of the patched bytes */
 	uint8_t length; /* 0: unused */
-	/* a probe of dyntrace itself (H26); DT_SITE_LAST: see patch_site.is_last */
+	/* a probe of dyntrace itself (H26); DT_SITE_LAST: see patch_site.is_last;
+	 * DT_SITE_GUARD: see is_guard */
 	uint8_t own;
 	uint8_t pad[2];
 };

@@ -136,7 +136,21 @@ class Postgres(Server):
                               capture_output=True, text=True, check=True, timeout=600).stdout
 
 
-SERVERS = {"memcached": Memcached, "redis": Redis, "nginx": Nginx, "haproxy": Haproxy, "postgres": Postgres}
+class Mariadb(Server):
+    def command(self):
+        return ["/usr/sbin/mariadbd", "--no-defaults", "--user=root", f"--datadir={self.folder}/data", "--innodb-buffer-pool-size=8M",
+                "--skip-grant-tables", "--skip-networking", f"--socket={self.socket}"]
+
+    def prepare(self):
+        os.mkdir(f"{self.folder}/data")
+        subprocess.run([*self.command(), "--bootstrap"], input="create database zoo;", text=True, capture_output=True, check=True)
+
+    def answer(self):
+        return subprocess.run(["mariadb", "--no-defaults", "-S", self.socket, "-N", "-B", "zoo", "-e", SQL],
+                              capture_output=True, text=True, check=True, timeout=600).stdout
+
+
+SERVERS = {"memcached": Memcached, "redis": Redis, "nginx": Nginx, "haproxy": Haproxy, "postgres": Postgres, "mariadb": Mariadb}
 
 
 class Cage:

@@ -342,7 +342,7 @@ static void place_ok(size_t count)
 {
 	struct patch_stats stats;
 
-	assert_null(patch_place(target.proc, NULL, list, count, &stats));
+	assert_null(patch_place(target.proc, NULL, list, count, NULL, &stats));
 	for (size_t i = 0; i < count; i++) {
 		if (list[i]->error)
 			fail_msg("%s", error_text(list[i]->error));
@@ -359,7 +359,7 @@ static void remove_ok(size_t count)
 	struct patch_stats stats;
 	bool idle = false;
 
-	assert_null(patch_remove(target.proc, list, count, 10000, &idle, &stats));
+	assert_null(patch_remove(target.proc, list, count, 10000, NULL, &idle, &stats));
 	assert_true(idle);
 	memset(code, 0xcc, CODE_SIZE); /* a deadly trap for who comes back */
 	for (size_t i = 0; i < count; i++) {
@@ -407,7 +407,7 @@ static void test_trampoline_is_used(void **state)
 	wait_for(is_ready);
 	make_sites(1);
 	memset(code, 0xcc, 128);
-	assert_null(patch_place(target.proc, NULL, list, 1, &stats));
+	assert_null(patch_place(target.proc, NULL, list, 1, NULL, &stats));
 	assert_int_equal(waitpid(target.pid, &status, 0), target.pid);
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTRAP);
 	target.pid = 0;
@@ -425,7 +425,7 @@ static void test_held(void **state)
 	make_sites(VICTIMS);
 	assert_null(stop_all(target.proc, 2000, &stop));
 	assert_int_equal(stop_thread_count(stop), THREADS);
-	assert_null(patch_place(target.proc, stop, list, VICTIMS, &stats));
+	assert_null(patch_place(target.proc, stop, list, VICTIMS, NULL, &stats));
 
 	unsigned long before = shared->calls[0];
 
@@ -530,7 +530,7 @@ static void test_sleeper_without_move(void **state)
 	sites[0] = make_site(read_in_middle, 0);
 	sites[0].moves[2].offset = 3;
 	list[0] = &sites[0];
-	assert_null(patch_place(target.proc, NULL, list, 1, &stats));
+	assert_null(patch_place(target.proc, NULL, list, 1, NULL, &stats));
 	assert_int_equal(stats.failed, 1);
 	assert_int_equal(sites[0].state, PATCH_FAILED);
 	assert_int_equal(error_kind(sites[0].error), ERROR_REFUSED);
@@ -546,7 +546,7 @@ static void refuse_first(const char *why)
 {
 	struct patch_stats stats;
 
-	assert_null(patch_place(target.proc, NULL, list, 2, &stats));
+	assert_null(patch_place(target.proc, NULL, list, 2, NULL, &stats));
 	assert_int_equal(stats.placed, 1);
 	assert_int_equal(stats.failed, 1);
 	assert_int_equal(sites[0].state, PATCH_FAILED);
@@ -664,7 +664,7 @@ static void remove_busy(void)
 	struct patch_stats stats;
 	bool idle = true;
 
-	assert_null(patch_remove(target.proc, list, 2, 20, &idle, &stats));
+	assert_null(patch_remove(target.proc, list, 2, 20, NULL, &idle, &stats));
 	assert_false(idle);
 	target_holds(&sites[0], sites[0].original);
 	target_holds(&sites[1], sites[1].original);
@@ -808,7 +808,7 @@ static void test_host_is_kept(void **state)
 	wait_for(is_ready);
 	place_ok(2);
 	assert_null(mem_write(target.proc, sites[1].address, "\xcc", 1)); /* a breakpoint */
-	assert_null(patch_remove(target.proc, list, 2, 100, &idle, &stats));
+	assert_null(patch_remove(target.proc, list, 2, 100, NULL, &idle, &stats));
 	assert_false(idle);
 	assert_non_null(strstr(error_text(sites[1].error), "changed by another program"));
 	assert_non_null(strstr(error_text(sites[0].error), "jumps through"));
@@ -824,7 +824,7 @@ static void test_host_is_busy(void **state)
 	make_host_and_guest();
 	start(child_holds_word, sites[0].address.v + 1);
 	wait_for(is_ready);
-	assert_null(patch_place(target.proc, NULL, list, 2, &stats));
+	assert_null(patch_place(target.proc, NULL, list, 2, NULL, &stats));
 	assert_int_equal(stats.failed, 2);
 	target_holds(&sites[0], sites[0].original);
 	target_holds(&sites[1], sites[1].original);
@@ -849,7 +849,7 @@ static void group_stays(bool changed)
 {
 	struct patch_stats stats;
 
-	assert_null(patch_place(target.proc, NULL, list, 3, &stats));
+	assert_null(patch_place(target.proc, NULL, list, 3, NULL, &stats));
 	assert_int_equal(stats.failed, 2);
 	assert_int_equal(sites[2].state, PATCH_PLACED);
 	target_holds(&sites[2], sites[2].patched);
@@ -880,7 +880,7 @@ static void test_group_changes_together(void **state)
 	struct patch_stats stats;
 
 	start_group(false);
-	assert_null(patch_place(target.proc, NULL, list, 3, &stats));
+	assert_null(patch_place(target.proc, NULL, list, 3, NULL, &stats));
 	assert_int_equal(stats.placed, 2);
 	assert_int_equal(sites[2].state, PATCH_REMOVED);
 	target_holds(&sites[2], sites[2].original);
@@ -909,7 +909,7 @@ static void test_redirect(void **state)
 
 	struct patch_stats stats;
 
-	assert_null(patch_place(target.proc, NULL, list, 2, &stats));
+	assert_null(patch_place(target.proc, NULL, list, 2, NULL, &stats));
 	assert_int_equal(new->state, PATCH_PLACED);
 	assert_ptr_equal(old->redirect_to, new);
 	memcpy(&distance, old->back.distance, sizeof(distance));
@@ -928,7 +928,7 @@ static void test_changed_before(void **state)
 	wait_for(is_ready);
 	make_sites(2);
 	assert_null(mem_write(target.proc, taddr_add(sites[0].address, 7), "\xcc", 1));
-	assert_null(patch_place(target.proc, NULL, list, 2, &stats));
+	assert_null(patch_place(target.proc, NULL, list, 2, NULL, &stats));
 	assert_int_equal(stats.placed, 1);
 	assert_int_equal(sites[0].state, PATCH_FAILED);
 	assert_non_null(strstr(error_text(sites[0].error), "has changed since it was read"));
@@ -950,7 +950,7 @@ static void test_changed_after(void **state)
 	make_sites(2);
 	place_ok(2);
 	assert_null(mem_write(target.proc, sites[0].address, "\xcc", 1));
-	assert_null(patch_remove(target.proc, list, 2, 100, &idle, &stats));
+	assert_null(patch_remove(target.proc, list, 2, 100, NULL, &idle, &stats));
 	assert_int_equal(sites[0].state, PATCH_REMOVED);
 	assert_non_null(strstr(error_text(sites[0].error), "was changed by another program"));
 	assert_null(mem_read(target.proc, sites[0].address, now, sites[0].length));
@@ -983,7 +983,7 @@ static void test_shared_and_unmapped(void **state)
 	sites[1].address = taddr_of(0x10000);
 	start(child_idles, 0);
 	wait_for(is_ready);
-	assert_null(patch_place(target.proc, NULL, list, 3, &stats));
+	assert_null(patch_place(target.proc, NULL, list, 3, NULL, &stats));
 	assert_int_equal(stats.placed, 1);
 	assert_int_equal(stats.failed, 2);
 	assert_non_null(strstr(error_text(sites[0].error), "is in a shared mapping"));
@@ -1005,13 +1005,14 @@ static void test_gone(void **state)
 	assert_int_equal(waitpid(target.pid, NULL, 0), target.pid);
 	target.pid = 0;
 
-	_cleanup_error_ struct error *err = patch_remove(target.proc, list, 2, 100, &idle, &stats);
+	_cleanup_error_ struct error *err =
+		patch_remove(target.proc, list, 2, 100, NULL, &idle, &stats);
 
 	assert_non_null(err);
 	assert_int_equal(error_kind(err), ERROR_GONE);
 	make_sites(2);
 
-	_cleanup_error_ struct error *again = patch_place(target.proc, NULL, list, 2, &stats);
+	_cleanup_error_ struct error *again = patch_place(target.proc, NULL, list, 2, NULL, &stats);
 
 	assert_non_null(again);
 	assert_int_equal(error_kind(again), ERROR_GONE);

@@ -137,6 +137,7 @@ struct tramp_event {
 	uint32_t asks; /* DT_ASK_*: calls the agent with it, records nothing; 0: none */
 	bool finds; /* shows return stubs to an unwinder (find_code.h); records nothing */
 	bool guard; /* at a `syscall`, records nothing: asks the agent first (H10) */
+	bool hides; /* a guard of rt_sigaction, which tells nobody of our handlers (H42) */
 	bool st0, st1; /* gathered: the program uses st(0), st(1) */
 	/* an end of the function whose entry has the same id: DT_SITE_RETURN, DT_SITE_JUMP (R9);
 	 * records nothing; 0: none */

@@ -56,7 +56,8 @@ enum patch_state {
 };
 
 struct patch_site {
-	bool is_last; /* the owner's: remove after the other sites and their leftovers */
+	bool is_last; /* the owner's: remove after the other sites and their leftovers, */
+	bool is_guard; /* and this one is so for the sake of rt_sigaction alone */
 	taddr address;
 	uint8_t length; /* of all moved instructions; can be more than the 5 bytes of a jump */
 	uint8_t original[DT_SITE_BYTES];
@@ -90,6 +91,14 @@ struct patch_stats {
 	size_t placed, failed;
 };
 
+/* What the caller changes in the stop that changes the text, so that no thread sees one change
+ * without the other. Called with all threads held, before the text is written. *ret_done false: not
+ * now; threads go on for a moment, and nothing has changed. */
+struct patch_also {
+	struct error *(*run)(void *data, struct stop *stop, bool *ret_done);
+	void *data;
+};
+
 /*
  * Places every PATCH_PLANNED site. With `held` NULL, patch_place stops the target itself. Otherwise
  * `held` is a stop that holds all threads already (a command at its first instruction) and stays
@@ -104,9 +113,12 @@ struct patch_stats {
  * The trampolines of PATCH_REMOVED sites, and of sites taken out now, are redirected where a new
  * site changes the code behind them (P8): for a process that runs their code alone. The owner frees
  * the memory of a site (redirect_to) no sooner than that of the sites redirected to it.
+ *
+ * `also` (or NULL) runs once, in the first stop.
  */
 struct error *patch_place(struct proc *proc, struct stop *held, struct patch_site **sites,
-			  size_t count, struct patch_stats *ret_stats);
+			  size_t count, const struct patch_also *also,
+			  struct patch_stats *ret_stats);
 
 /*
  * Restores the bytes of every PATCH_PLACED site; all are PATCH_REMOVED then. Bytes in the target
@@ -114,10 +126,11 @@ struct error *patch_place(struct proc *proc, struct stop *held, struct patch_sit
  * until no thread is in any of the trampolines. *ret_idle: the trampolines may be freed, because
  * no thread is in them and no site left alone still holds our jump (under a debugger's breakpoint).
  * Pages that equal the file again are dropped with MADV_DONTNEED, so that the target's memory is as
- * before.
+ * before. `also` (or NULL) runs in the stop that restores the bytes.
  */
 struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t count,
-			   unsigned timeout_ms, bool *ret_idle, struct patch_stats *ret_stats);
+			   unsigned timeout_ms, const struct patch_also *also, bool *ret_idle,
+			   struct patch_stats *ret_stats);
 
 /* Finds `after` and `waypoint` of sites that another controller wrote: a short jump leads through
  * another site of the list. The sites are sorted by address and don't overlap. */

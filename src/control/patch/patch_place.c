@@ -440,11 +440,13 @@ static void give_up(struct batch *batch)
 
 /* *ret_again: some sites had to be put off. */
 static struct error *place_try(struct proc *proc, struct stop *held,
-			       struct patch_site *const *sites, size_t count, bool last,
-			       bool *ret_again, struct patch_stats *stats)
+			       struct patch_site *const *sites, size_t count,
+			       const struct patch_also *also, bool last, bool *ret_again,
+			       struct patch_stats *stats)
 {
 	_cleanup_(batch_free) struct batch batch = { .stop = held };
 	uint64_t us = 0;
+	bool done;
 	struct error *err = batch_begin(proc, sites, count, &batch);
 
 	*ret_again = false;
@@ -454,6 +456,8 @@ static struct error *place_try(struct proc *proc, struct stop *held,
 		pages_unshare(&batch.pages, proc, &batch.scan.maps);
 		err = stop_all_or_quit(proc, STOP_TIMEOUT_MS, &batch.stop);
 	}
+	if (!err && also)
+		err = also->run(also->data, batch.stop, &done);
 	if (!err)
 		err = place_held(&batch);
 	if (!held)
@@ -475,7 +479,8 @@ static void pause_ms(unsigned ms)
 }
 
 struct error *patch_place(struct proc *proc, struct stop *held, struct patch_site **sites,
-			  size_t count, struct patch_stats *ret_stats)
+			  size_t count, const struct patch_also *also,
+			  struct patch_stats *ret_stats)
 {
 	struct patch_stats stats = { 0 };
 	bool again = true;
@@ -484,7 +489,8 @@ struct error *patch_place(struct proc *proc, struct stop *held, struct patch_sit
 	for (unsigned tries = 1, ms = 1; !err && again; tries++) {
 		bool last = held || tries == TRIES_MAX;
 
-		err = place_try(proc, held, sites, count, last, &again, &stats);
+		err = place_try(proc, held, sites, count, tries == 1 ? also : NULL, last, &again,
+				&stats);
 		if (!err && again)
 			pause_ms(ms);
 		ms = 2 * ms < PAUSE_MAX_MS ? 2 * ms : PAUSE_MAX_MS;

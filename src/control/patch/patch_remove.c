@@ -34,6 +34,7 @@ struct removal {
 	struct stack_scan scan;
 	struct stack_scan_range *ranges; /* trampolines; owner is the site's index */
 	struct waypoints waypoints;
+	const struct patch_also *also; /* NULL: nothing */
 	bool *restored; /* per site: the original bytes are back */
 	bool begun; /* the first stop is over */
 	bool more_to_drop;
@@ -291,6 +292,8 @@ static struct error *remove_held(struct removal *r, bool *ret_idle)
 	*ret_idle = false;
 	if (!r->begun) {
 		err = clear_waypoints(r, &clear);
+		if (!err && clear && r->also)
+			err = r->also->run(r->also->data, r->stop, &clear);
 		if (err || !clear)
 			return err;
 		err = restore(r);
@@ -320,9 +323,10 @@ static struct error *remove_try(struct removal *r, bool *ret_idle, struct patch_
 }
 
 struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t count,
-			   unsigned timeout_ms, bool *ret_idle, struct patch_stats *ret_stats)
+			   unsigned timeout_ms, const struct patch_also *also, bool *ret_idle,
+			   struct patch_stats *ret_stats)
 {
-	_cleanup_(removal_free) struct removal r = { .more_to_drop = true };
+	_cleanup_(removal_free) struct removal r = { .more_to_drop = true, .also = also };
 	struct patch_stats stats = { 0 };
 	uint64_t deadline = now_ms() + timeout_ms;
 	bool idle = false;

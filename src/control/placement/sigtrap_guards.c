@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "control/base/cleanup.h"
 #include "planner.h"
 
 #define LOOK_BACK 16 /* instructions */
@@ -349,14 +350,53 @@ struct error *sigtrap_guards_find(struct planner *planner, const struct modules 
 	return NULL;
 }
 
+/* Has the code `mov $number, %eax` anywhere? */
+static bool sets_anywhere(const struct symtab *symtab, uint32_t number)
+{
+	uint8_t code[5] = { 0xb8 };
+	uint64_t next;
+
+	memcpy(code + 1, &number, sizeof(number));
+	for (uint64_t at = symtab_low(symtab) / DT_PAGE * DT_PAGE; at < symtab_high(symtab);
+	     at = next) {
+		const struct text_range *text = symtab_text(symtab, at);
+
+		next = text ? DT_ROUND_UP(text->address + text->size, DT_PAGE) : at + DT_PAGE;
+		if (text && memmem(text->bytes, text->size, code, sizeof(code)))
+			return true;
+	}
+	return false;
+}
+
+/* A program with a libc of its own (static, Go), or that makes system calls itself. */
+static struct error *list_program(struct planner *planner, struct module *module, uint64_t number,
+				  struct guard_list *list)
+{
+	struct symtab *symtab;
+	_cleanup_error_ struct error *unreadable = module_symtab(planner->proc, module, &symtab);
+
+	if (unreadable || !sets_anywhere(symtab, (uint32_t)number))
+		return NULL;
+	return list_module(planner, module, number, list);
+}
+
 struct error *sigtrap_guards_find_call(struct planner *planner, const struct modules *modules,
-				       uint64_t number, struct guard_list *list)
+				       uint64_t number, struct guard_list *list,
+				       bool *ret_complete)
 {
 	struct error *error = NULL;
+	bool libc = false, loader = false;
 
 	for (size_t i = 0; i < modules->count && !error; i++) {
-		if (is_guarded(modules->items[i]))
-			error = list_module(planner, modules->items[i], number, list);
+		struct module *module = modules->items[i];
+
+		libc |= is_libc(module);
+		loader |= is_loader(module);
+		if (is_guarded(module))
+			error = list_module(planner, module, number, list);
+		else if (module->is_executable)
+			error = list_program(planner, module, number, list);
 	}
+	*ret_complete = libc || !loader;
 	return error;
 }

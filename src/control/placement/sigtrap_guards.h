@@ -33,9 +33,10 @@ struct error *sigtrap_guards_find(struct planner *planner, const struct modules 
 /* Why a module loaded later rules traps out; NULL: it doesn't. */
 struct error *sigtrap_guards_check_later(struct planner *planner, struct module *module);
 
-/* Adds the instructions of the libc that certainly make that system call to the list, which the
- * caller frees. */
+/* Adds the instructions of the libc and of the program that certainly make that system call to the
+ * list, which the caller frees. *ret_complete false: the libc isn't loaded yet. */
 struct error *sigtrap_guards_find_call(struct planner *planner, const struct modules *modules,
-				       uint64_t number, struct guard_list *list);
+				       uint64_t number, struct guard_list *list,
+				       bool *ret_complete);
 
 #endif

@@ -36,6 +36,18 @@ struct error *remote_sigaction_set(struct proc *proc, struct stop *stop, taddr s
 	return error ? error : call(stop, SYS_rt_sigaction, args, "change a signal's action");
 }
 
+struct error *remote_sigaction_give_back(struct proc *proc, struct stop *stop, taddr scratch,
+					 unsigned signal, taddr agent,
+					 const struct dt_sigaction *own)
+{
+	struct dt_sigaction action;
+	struct error *error = remote_sigaction_get(proc, stop, scratch, signal, &action);
+
+	if (error || action.handler - agent.v >= DT_AGENT_SIZE)
+		return error;
+	return remote_sigaction_set(proc, stop, scratch, signal, own);
+}
+
 struct dt_sigaction remote_sigaction_ours(taddr handler, taddr restorer)
 {
 	return (struct dt_sigaction){ .handler = handler.v,

@@ -13,6 +13,11 @@ struct error *remote_sigaction_get(struct proc *proc, struct stop *stop, taddr s
 				   unsigned signal, struct dt_sigaction *ret_action);
 struct error *remote_sigaction_set(struct proc *proc, struct stop *stop, taddr scratch,
 				   unsigned signal, const struct dt_sigaction *action);
+/* Sets the target's own action again, if a handler of the agent at that address has its place: the
+ * target may have changed it since, by a system call that no guard has seen. */
+struct error *remote_sigaction_give_back(struct proc *proc, struct stop *stop, taddr scratch,
+					 unsigned signal, taddr agent,
+					 const struct dt_sigaction *own);
 /* The action that calls a handler of the agent. */
 struct dt_sigaction remote_sigaction_ours(taddr handler, taddr restorer);
 

@@ -64,6 +64,33 @@ static bool has_last(const struct session *session)
 	return false;
 }
 
+static struct error *give_handlers_back(const struct session *session, struct proc *proc,
+					struct stop *stop, bool unmap)
+{
+	struct error *error = traps_give_back(session, proc, stop, unmap);
+
+	if (!error)
+		error = faults_give_back(session, proc, stop, unmap);
+	return error ? error : fronts_give_back(session, proc, stop, unmap);
+}
+
+struct hidden {
+	const struct session *session;
+	struct proc *proc;
+};
+
+/* (H42) The target's handlers are its own again when the guards of rt_sigaction go. */
+static struct error *end_hiding(void *data, struct stop *stop, bool *ret_done)
+{
+	const struct hidden *hidden = data;
+
+	*ret_done = !traps_find_threads(hidden->session, stop);
+	/* a function of the user's that doesn't return needs its handlers until it does */
+	if (!*ret_done || tracers_is_inside(hidden->session, hidden->proc))
+		return NULL;
+	return give_handlers_back(hidden->session, hidden->proc, stop, false);
+}
+
 /* Restores the bytes. *ret_idle: no thread is in a trampoline. */
 static struct error *try_restore(const struct session *session, struct proc *proc, bool last,
 				 bool *ret_idle)
@@ -84,7 +111,11 @@ static struct error *try_restore(const struct session *session, struct proc *pro
 			copies[i].state = PATCH_PLACED;
 		patches[i] = &copies[i];
 	}
-	struct error *error = patch_remove(proc, patches, count, IDLE_STEP_MS, ret_idle, &stats);
+	struct hidden hidden = { session, proc };
+	struct patch_also also = { end_hiding, &hidden };
+	struct error *error = patch_remove(proc, patches, count, IDLE_STEP_MS,
+					   last || !has_last(session) ? &also : NULL, ret_idle,
+					   &stats);
 	for (size_t i = 0; i < count; i++)
 		error_free(copies[i].error);
 	return error;
@@ -147,11 +178,7 @@ static struct error *try_unmap(const struct session *session, struct proc *proc,
 	if (!error && !found)
 		error = exits_unmap(session, proc, stop);
 	if (!error && !found)
-		error = traps_uninstall(session, proc, stop);
-	if (!error && !found)
-		error = faults_uninstall(session, proc, stop);
-	if (!error && !found)
-		error = fronts_uninstall(session, proc, stop);
+		error = give_handlers_back(session, proc, stop, true);
 	if (!error && !found)
 		error = agent_remove(stop, session->agent);
 	*ret_done = !error && !found;

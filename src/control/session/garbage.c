@@ -120,7 +120,7 @@ struct error *garbage_take_out(struct session *session)
 			patches[count++] = &session->garbage.items[i]->patch;
 	}
 	struct error *error =
-		count ? patch_remove(session->proc, patches, count, 0, &idle, &stats) : NULL;
+		count ? patch_remove(session->proc, patches, count, 0, NULL, &idle, &stats) : NULL;
 	for (size_t i = 0; i < count; i++) {
 		if (!garbage_is_in_text(site_of(patches[i])))
 			place_unnote(session, site_of(patches[i]));
@@ -272,7 +272,7 @@ struct error *garbage_restore(struct session *session, struct proc *proc, bool a
 	for (size_t i = 0; i < count; i++)
 		list[i] = &copies[i];
 	if (count)
-		error = patch_remove(proc, list, count, IDLE_MS, ret_idle, &stats);
+		error = patch_remove(proc, list, count, IDLE_MS, NULL, ret_idle, &stats);
 	for (size_t i = 0; i < count; i++)
 		error_free(copies[i].error);
 	return error;

@@ -205,7 +205,7 @@ static struct error *map_memory(struct making *making, struct stop *stop)
 	if (!error && wants->agent)
 		session->agent->control->tid_offset = fencing_tid_offset(session, stop);
 	if (!error && wants->agent && !(making->closed & FENCE_SIGNAL))
-		error = fronts_install(session, stop);
+		error = fronts_map(session, stop);
 	for (size_t i = 0; i < making->needs.count && !error; i++)
 		error = add_window(session, stop, &making->needs.items[i], &making->windows[i]);
 	if (!error && wants->exits)

@@ -306,8 +306,10 @@ struct error *place_note(struct session *session, struct site *site)
 				 DT_SITES_MAX);
 	struct dt_site *noted = &control->sites[index];
 	noted->address = site->patch.address.v;
-	site->patch.is_last = own_probes_is_last(site);
-	noted->own = site->patch.is_last ? DT_SITE_LAST : own_probes_is_site(site);
+	own_probes_mark_last(site);
+	noted->own = site->patch.is_guard ? DT_SITE_GUARD :
+		     site->patch.is_last  ? DT_SITE_LAST :
+					    own_probes_is_site(site);
 	noted->check = dt_site_check(site->patch.patched, site->patch.length);
 	__atomic_store_n(&noted->length, site->patch.length, __ATOMIC_RELEASE);
 	if (index >= control->site_count)
@@ -438,7 +440,8 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 	note_begin(session);
 	if (!error && count)
 		error = patch_place(session->proc, lttng_tracer_has_thread(session) ? NULL : held,
-				    patches, count, &stats);
+				    patches, count,
+				    &(struct patch_also){ fronts_install, session }, &stats);
 	mapping_note_stop(session, stats.stopped_us);
 	if (!error && session->begun)
 		children_place(session, list, patches, count);

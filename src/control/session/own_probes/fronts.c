@@ -7,6 +7,7 @@
 #include "control/placement/sigtrap_guards.h"
 #include "control/proc/proc_status.h"
 #include "control/remote/private_memory.h"
+#include "control/remote/remote.h"
 #include "control/remote/remote_sigaction.h"
 
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_fronts, field))
@@ -18,19 +19,34 @@ static const struct private_memory memory = {
 	.what = "memory for signal handlers",
 };
 
+static bool has_guard(const struct session *session, const struct guard *guard)
+{
+	for (size_t i = 0; i < session->own_probes.count; i++) {
+		const struct probe *probe = session->own_probes.items[i];
+
+		if (probe->event.hides && probe->place.module == guard->module &&
+		    probe->place.address.v == guard->module->bias.v + guard->address)
+			return true;
+	}
+	return false;
+}
+
 struct error *fronts_add_guards(struct session *session)
 {
 	struct guard_list list = { 0 };
+	bool complete = false;
 
 	if (session->has_front_guards)
 		return NULL;
 	struct error *error = sigtrap_guards_find_call(session->planner, &session->modules,
-						       SYS_rt_sigaction, &list);
-	for (size_t i = 0; i < list.count && !error; i++)
-		error = own_probes_add_guard(&session->own_probes, list.items[i].module,
-					     list.items[i].address, "rt_sigaction");
+						       SYS_rt_sigaction, &list, &complete);
+	for (size_t i = 0; i < list.count && !error; i++) {
+		if (!has_guard(session, &list.items[i]))
+			error = own_probes_add_guard(&session->own_probes, list.items[i].module,
+						     list.items[i].address, "rt_sigaction", true);
+	}
 	/* before its libraries are loaded, a program has no libc to guard yet */
-	session->has_front_guards = list.count && !error;
+	session->has_front_guards = complete && !error;
 	vec_free(&list);
 	return error;
 }
@@ -70,10 +86,9 @@ static struct error *put_in_front(struct session *session, struct stop *stop, ta
 					    &action);
 }
 
-struct error *fronts_install(struct session *session, struct stop *stop)
+struct error *fronts_map(struct session *session, struct stop *stop)
 {
 	struct dt_control *control = session->agent->control;
-	uint64_t caught = find_caught(session);
 	uint32_t pid = (uint32_t)session->proc->inner_pid;
 	taddr at;
 
@@ -89,10 +104,55 @@ struct error *fronts_install(struct session *session, struct stop *stop)
 		__atomic_store_n(&control->fronts, 0, __ATOMIC_RELEASE);
 		return error;
 	}
-	error = mem_write(session->proc, FIELD(at, pid), &pid, sizeof(pid));
+	session->fronts_due = true;
+	return mem_write(session->proc, FIELD(at, pid), &pid, sizeof(pid));
+}
+
+/* The kernel's list is read in the stop: nobody changes it meanwhile. */
+static struct error *install(struct session *session, struct stop *stop)
+{
+	taddr at = taddr_of(session->agent->control->fronts);
+	uint64_t caught = find_caught(session), wanted = 0;
+
+	for (uint32_t i = 0; i < DT_FRONTS; i++)
+		wanted |= caught & 1ULL << (dt_front_signals[i] - 1);
+	if (!wanted)
+		return NULL;
+	struct error *error = remote_borrow(stop);
+	if (error)
+		return error;
 	for (uint32_t i = 0; i < DT_FRONTS && !error; i++) {
-		if (caught >> (dt_front_signals[i] - 1) & 1)
+		if (wanted >> (dt_front_signals[i] - 1) & 1)
 			error = put_in_front(session, stop, at, i);
+	}
+	struct error *end = remote_give_back(stop);
+	if (error)
+		error_free(end);
+	return error ? error : end;
+}
+
+struct error *fronts_install(void *data, struct stop *stop, bool *ret_done)
+{
+	struct session *session = data;
+	struct error *error = session->fronts_due ? install(session, stop) : NULL;
+
+	session->fronts_due &= error != NULL;
+	*ret_done = !error;
+	return error;
+}
+
+struct error *fronts_own_action(const struct session *session, unsigned signal,
+				struct dt_sigaction *action)
+{
+	const struct dt_control *control = session->agent->control;
+	struct error *error = NULL;
+
+	for (uint32_t i = 0; i < DT_FRONTS && action->handler == control->front && !error; i++) {
+		taddr at = taddr_of(control->fronts);
+
+		if (dt_front_signals[i] == signal)
+			error = mem_read(session->proc, FIELD(at, actions[i]), action,
+					 sizeof(*action));
 	}
 	return error;
 }
@@ -115,21 +175,8 @@ bool fronts_any(const struct session *session)
 	return unreadable || found;
 }
 
-/* The target may have changed its action since, by a system call that no guard has seen. */
-static struct error *give_back(const struct session *session, struct proc *proc, struct stop *stop,
-			       taddr at, uint32_t index, const struct dt_sigaction *own)
-{
-	unsigned signal = dt_front_signals[index];
-	struct dt_sigaction action;
-	struct error *error =
-		remote_sigaction_get(proc, stop, FIELD(at, scratch), signal, &action);
-
-	if (error || action.handler != session->agent->control->front)
-		return error;
-	return remote_sigaction_set(proc, stop, FIELD(at, scratch), signal, own);
-}
-
-struct error *fronts_uninstall(const struct session *session, struct proc *proc, struct stop *stop)
+struct error *fronts_give_back(const struct session *session, struct proc *proc, struct stop *stop,
+			       bool unmap)
 {
 	taddr at = taddr_of(session->agent->control->fronts);
 	struct dt_sigaction actions[DT_FRONTS];
@@ -141,7 +188,9 @@ struct error *fronts_uninstall(const struct session *session, struct proc *proc,
 	error = mem_read(proc, FIELD(at, actions), actions, sizeof(actions));
 	for (uint32_t i = 0; i < DT_FRONTS && !error; i++) {
 		if (actions[i].handler > 1)
-			error = give_back(session, proc, stop, at, i, &actions[i]);
+			error = remote_sigaction_give_back(proc, stop, FIELD(at, scratch),
+							   dt_front_signals[i],
+							   session->agent->agent_at, &actions[i]);
 	}
-	return error ? error : private_memory_unmap(stop, &memory, at);
+	return error || !unmap ? error : private_memory_unmap(stop, &memory, at);
 }

@@ -2,9 +2,12 @@
  * fronts.h - the handlers that the target has for faults see its own addresses (H30).
  *
  * The kernel calls the agent's handler (target/front.c) first, for each of the target's handlers of
- * five signals: those that exist when the agent is mapped, and those that the libc's rt_sigaction
- * installs later, where a guard asks the agent. The target's flags and mask stay. Handlers that the
- * target installs by system calls of its own later see addresses of trampolines.
+ * five signals: those that exist when the first probes are placed, and those that rt_sigaction
+ * installs later, where a guard asks the agent. The target's flags and mask stay.
+ *
+ * (H42) The target never sees the agent's handler as its own: it might keep it, and install it when
+ * the agent is gone. So handlers are put in front in the stop that places the guards, and given
+ * back in the stop that removes them, after all other probes.
  */
 #ifndef DYNTRACE_FRONTS_H
 #define DYNTRACE_FRONTS_H
@@ -14,12 +17,18 @@
 
 /* Adds the guards to the session's own probes. Call before planner_decide. */
 struct error *fronts_add_guards(struct session *session);
-/* Maps struct dt_fronts by way of a held thread, and puts the agent's handler in front of the
- * target's. */
-struct error *fronts_install(struct session *session, struct stop *stop);
+/* Maps struct dt_fronts by way of a held thread. */
+struct error *fronts_map(struct session *session, struct stop *stop);
+/* Puts the agent's handler in front of the target's, unless that is done: for patch_place (struct
+ * patch_also), `data` is the session. */
+struct error *fronts_install(void *data, struct stop *stop, bool *ret_done);
+/* If the action that the kernel has for a signal is the one in front: gives the target's own. */
+struct error *fronts_own_action(const struct session *session, unsigned signal,
+				struct dt_sigaction *action);
 /* Has the agent's handler been put in front of any handler? */
 bool fronts_any(const struct session *session);
-/* Gives the process its own handlers back. */
-struct error *fronts_uninstall(const struct session *session, struct proc *proc, struct stop *stop);
+/* Gives the process its own handlers back. `unmap`: and unmaps struct dt_fronts. */
+struct error *fronts_give_back(const struct session *session, struct proc *proc, struct stop *stop,
+			       bool unmap);
 
 #endif

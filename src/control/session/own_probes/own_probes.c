@@ -85,14 +85,16 @@ struct error *own_probes_add(struct own_probes *list, struct module *module, uin
 }
 
 struct error *own_probes_add_guard(struct own_probes *list, struct module *module, uint64_t address,
-				   const char *name)
+				   const char *name, bool hides)
 {
 	struct probe *probe;
 	struct error *error = own_probes_add(list, module, address, name, &probe);
 
-	if (!error)
-		probe->event.guard = true;
-	return error;
+	if (error)
+		return error;
+	probe->event.guard = true;
+	probe->event.hides = hides;
+	return NULL;
 }
 
 void own_probes_free(struct own_probes *list)
@@ -197,14 +199,16 @@ bool own_probes_is_site(const struct site *site)
 	return true;
 }
 
-bool own_probes_is_last(const struct site *site)
+void own_probes_mark_last(struct site *site)
 {
-	/* the order of slots and their hosts matters more */
-	if (site->slot_host || site->slot_count)
-		return false;
+	bool finds = false, guards = false;
+
 	for (size_t i = 0; i < site->probes.count; i++) {
-		if (site->probes.items[i]->event.finds)
-			return true;
+		finds |= site->probes.items[i]->event.finds;
+		guards |= site->probes.items[i]->event.hides;
 	}
-	return false;
+	/* sites that lead through this one go before it; one that leads through another can't be
+	 * the last */
+	site->patch.is_last = (finds || guards) && !site->slot_host;
+	site->patch.is_guard = site->patch.is_last && !finds;
 }

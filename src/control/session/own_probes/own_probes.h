@@ -10,9 +10,9 @@
 /* Adds a probe at an address of the module; the caller fills in its event. The name is borrowed. */
 struct error *own_probes_add(struct own_probes *list, struct module *module, uint64_t address,
 			     const char *name, struct probe **ret_probe);
-/* Adds a guard (placement/sigtrap_guards.h). */
+/* Adds a guard (placement/sigtrap_guards.h). `hides`: of rt_sigaction (H42). */
 struct error *own_probes_add_guard(struct own_probes *list, struct module *module, uint64_t address,
-				   const char *name);
+				   const char *name, bool hides);
 void own_probes_free(struct own_probes *list);
 
 /* Adds a probe of the session at a function. */
@@ -26,7 +26,8 @@ bool own_probes_has(const struct session *session, const struct module *module,
 bool own_probes_is_missing(const struct session *session);
 /* Has the site no probes but our own? */
 bool own_probes_is_site(const struct site *site);
-/* Must the site be removed last, because an unwinder needs it while calls are inside? */
-bool own_probes_is_last(const struct site *site);
+/* Notes whether the site must be removed last: because an unwinder needs it while calls are inside,
+ * or because the agent's signal handlers are to be seen by nobody (H42). */
+void own_probes_mark_last(struct site *site);
 
 #endif

@@ -13,10 +13,12 @@
 #include "control/remote/remote_sigaction.h"
 #include "control/session/state/session_state.h"
 #include "fencing.h"
+#include "fronts.h"
 
 #define TRIES 8
 #define SA_NODEFER_BIT 0x40000000u
 #define PAUSE_MS 5
+#define PAUSE_MAX_MS 80 /* a thread waits longer than that for a busy processor */
 #define LOOKS 4
 #define BELIEVED_NS 200000000u
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_traps, field))
@@ -40,7 +42,7 @@ static struct error *judge(struct session *session)
 
 	for (size_t i = 0; i < list.count && !error; i++)
 		error = own_probes_add_guard(&session->traps->guards, list.items[i].module,
-					     list.items[i].address, "syscall");
+					     list.items[i].address, "syscall", false);
 	vec_free(&list);
 	return error;
 }
@@ -196,9 +198,10 @@ static struct error *check_handlers(struct session *session, struct stop *stop, 
 		struct dt_sigaction action;
 
 		error = get_action(session->proc, stop, traps, signal, &action);
-		if (!error && signal == DT_SIGTRAP)
+		if (!error && signal == DT_SIGTRAP) {
 			*ret_own = action;
-		else if (!error && action.handler > 1 && (action.mask & DT_SIGTRAP_BIT))
+			error = fronts_own_action(session, signal, ret_own);
+		} else if (!error && action.handler > 1 && (action.mask & DT_SIGTRAP_BIT))
 			error = error_new(ERROR_REFUSED, "its handler of signal %u blocks SIGTRAP",
 					  signal);
 	}
@@ -254,7 +257,8 @@ static struct error *install(struct session *session, struct stop *stop)
 	return error;
 }
 
-struct error *traps_uninstall(const struct session *session, struct proc *proc, struct stop *stop)
+struct error *traps_give_back(const struct session *session, struct proc *proc, struct stop *stop,
+			      bool unmap)
 {
 	const struct dt_control *control = session->agent->control;
 	taddr traps = taddr_of(control->traps_memory);
@@ -267,8 +271,9 @@ struct error *traps_uninstall(const struct session *session, struct proc *proc, 
 	if (control->traps)
 		error = mem_read(proc, FIELD(traps, action), &own, sizeof(own));
 	if (!error && control->traps)
-		error = set_action(proc, stop, traps, &own);
-	return error ? error : private_memory_unmap(stop, &memory, traps);
+		error = remote_sigaction_give_back(proc, stop, FIELD(traps, scratch), DT_SIGTRAP,
+						   session->agent->agent_at, &own);
+	return error || !unmap ? error : private_memory_unmap(stop, &memory, traps);
 }
 
 bool traps_find_threads(const struct session *session, const struct stop *stop)
@@ -464,7 +469,7 @@ static struct error *place_held(struct session *session, struct stop *stop,
 		error = check_threads(session, stop);
 	if (!error && !session->agent->control->traps)
 		error = install(session, stop); /* from here on no thread can block SIGTRAP */
-	return error ? error : patch_place(session->proc, stop, list, count, &stats);
+	return error ? error : patch_place(session->proc, stop, list, count, NULL, &stats);
 }
 
 /* Tries again while a thread is in a short piece of libc that blocks all signals. */
@@ -472,6 +477,7 @@ static struct error *place_tries(struct session *session, struct stop *held,
 				 struct patch_site **list, size_t count)
 {
 	struct error *error = check_guards(session);
+	long pause = PAUSE_MS;
 
 	for (int i = 0; !error; i++) {
 		_cleanup_(cleanup_stop) struct stop *stop = NULL;
@@ -484,7 +490,8 @@ static struct error *place_tries(struct session *session, struct stop *held,
 			break;
 		error_free(take_ptr(&error));
 		stop_release(take_ptr(&stop), NULL);
-		nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * 1000000L }, NULL);
+		nanosleep(&(struct timespec){ .tv_nsec = pause * 1000000L }, NULL);
+		pause = 2 * pause < PAUSE_MAX_MS ? 2 * pause : PAUSE_MAX_MS;
 	}
 	return error;
 }

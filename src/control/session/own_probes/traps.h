@@ -35,8 +35,10 @@ struct error *traps_place(struct session *session, struct stop *held);
 void traps_forget(struct session *session, const struct site *site);
 /* Has a held thread hit a trap, with its signal still to come? */
 bool traps_find_threads(const struct session *session, const struct stop *stop);
-/* When all traps are out of the held process: gives SIGTRAP back to it. */
-struct error *traps_uninstall(const struct session *session, struct proc *proc, struct stop *stop);
+/* When all traps are out of the held process: gives SIGTRAP back to it. `unmap`: and unmaps struct
+ * dt_traps. */
+struct error *traps_give_back(const struct session *session, struct proc *proc, struct stop *stop,
+			      bool unmap);
 /* Is any site a trap, placed or planned? */
 bool traps_any(const struct session *session);
 /* Checks whether a library that was loaded might take SIGTRAP away. */

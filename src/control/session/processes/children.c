@@ -132,7 +132,7 @@ static void list_sites(struct proc *child, struct patch_site *const *patches, si
 static struct error *place_sites(struct proc *child, const struct copies *copies)
 {
 	struct patch_stats stats;
-	struct error *error = patch_place(child, NULL, copies->list, copies->count, &stats);
+	struct error *error = patch_place(child, NULL, copies->list, copies->count, NULL, &stats);
 
 	for (size_t i = 0; i < copies->count; i++) {
 		struct error *why = take_ptr(&copies->list[i]->error);

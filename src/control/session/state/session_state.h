@@ -61,7 +61,8 @@ struct session {
 	uint64_t fencing_next; /* when a filter that came while it is traced is judged; ns */
 	unsigned fencing_tries; /* that failed */
 	char no_lines[96]; /* what its filter does to lines at the hit (fence_describe); "": nothing */
-	bool has_front_guards; /* fronts_add_guards has found the libc's rt_sigaction */
+	bool has_front_guards; /* fronts_add_guards has found each rt_sigaction */
+	bool fronts_due; /* the target's handlers have none of ours in front yet (H42) */
 
 	/* Tracepoints and their sites. */
 	VEC(struct request *) requests; /* added before session_begin */

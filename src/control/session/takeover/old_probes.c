@@ -47,7 +47,7 @@ static bool is_plain(const struct session *dead)
 	_cleanup_error_ struct error *error = sweep_look_descriptors(dead->proc, &descriptors);
 
 	for (size_t i = 0; i < dead->found.count; i++)
-		half |= dead->found.items[i].is_last;
+		half |= dead->found.items[i].is_last && !dead->found.items[i].is_guard;
 	return !error && !descriptors && !half && !control->traps && !control->calls &&
 	       !fronts_any(dead) &&
 	       !(control->flags & (DT_BRIDGED | DT_ENDED));

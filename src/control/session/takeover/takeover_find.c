@@ -393,7 +393,8 @@ static struct error *find_site(struct session *session, const struct maps *maps,
 	struct patch_site found = {
 		.address = taddr_of(site->address),
 		.length = site->length,
-		.is_last = site->own == DT_SITE_LAST,
+		.is_last = site->own == DT_SITE_LAST || site->own == DT_SITE_GUARD,
+		.is_guard = site->own == DT_SITE_GUARD,
 		.tramp_start = nowhere, /* windows are looked at as a whole */
 		.tramp_end = nowhere,
 		.state = PATCH_PLACED,

@@ -4,6 +4,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/remote/private_memory.h"
+#include "control/session/own_probes/fronts.h"
 #include "control/remote/remote_sigaction.h"
 #include "control/session/state/session_state.h"
 #include "call_tracer.h"
@@ -66,9 +67,12 @@ static struct error *read_actions(struct session *session, struct stop *stop)
 	uint64_t restorer;
 	struct error *error = find_restorer(session, stop, &restorer);
 
-	for (size_t i = 0; i < DT_FAULTS && !error; i++)
+	for (size_t i = 0; i < DT_FAULTS && !error; i++) {
 		error = remote_sigaction_get(session->proc, stop, FIELD(at, scratch),
 					     dt_fault_signals[i], &actions[i]);
+		if (!error)
+			error = fronts_own_action(session, dt_fault_signals[i], &actions[i]);
+	}
 	if (!error)
 		error = mem_write(session->proc, FIELD(at, restorer), &restorer, sizeof(restorer));
 	return error ? error :
@@ -76,13 +80,13 @@ static struct error *read_actions(struct session *session, struct stop *stop)
 }
 
 static struct error *set_actions(struct proc *proc, struct stop *stop, taddr at,
-				 const struct dt_sigaction *actions, size_t step)
+				 const struct dt_sigaction *ours)
 {
 	struct error *error = NULL;
 
 	for (size_t i = 0; i < DT_FAULTS && !error; i++)
 		error = remote_sigaction_set(proc, stop, FIELD(at, scratch), dt_fault_signals[i],
-					     &actions[i * step]);
+					     ours);
 	return error;
 }
 
@@ -98,7 +102,7 @@ static struct error *install(struct session *session, struct stop *stop)
 		return error;
 	/* from here on the guards keep the target's own rt_sigaction calls in struct dt_calls */
 	__atomic_store_n(&agent->control->calls, session->call->calls_at.v, __ATOMIC_RELEASE);
-	return set_actions(session->proc, stop, session->call->calls_at, &ours, 0);
+	return set_actions(session->proc, stop, session->call->calls_at, &ours);
 }
 
 struct error *faults_install(struct session *session, struct stop *held)
@@ -113,7 +117,8 @@ struct error *faults_install(struct session *session, struct stop *held)
 	return error ? error : install(session, held ? held : stop);
 }
 
-struct error *faults_uninstall(const struct session *session, struct proc *proc, struct stop *stop)
+struct error *faults_give_back(const struct session *session, struct proc *proc, struct stop *stop,
+			       bool unmap)
 {
 	const struct dt_control *control = session->agent->control;
 	taddr at = taddr_of(control->calls_memory);
@@ -125,7 +130,9 @@ struct error *faults_uninstall(const struct session *session, struct proc *proc,
 		return error;
 	if (control->calls)
 		error = mem_read(proc, FIELD(at, actions), actions, sizeof(actions));
-	if (!error && control->calls)
-		error = set_actions(proc, stop, at, actions, 1);
-	return error ? error : private_memory_unmap(stop, &memory, at);
+	for (size_t i = 0; i < DT_FAULTS && !error && control->calls; i++)
+		error = remote_sigaction_give_back(proc, stop, FIELD(at, scratch),
+						   dt_fault_signals[i], session->agent->agent_at,
+						   &actions[i]);
+	return error || !unmap ? error : private_memory_unmap(stop, &memory, at);
 }
