@@ -195,6 +195,9 @@ static void print_totals(const struct session_summary *summary, const char *dire
 	if (totals->holes)
 		cli_print_error(" (%llu of them cut off by a signal)",
 			(unsigned long long)totals->holes);
+	if (totals->outside)
+		cli_print_error(", %llu left out (--only-inside, --depth)",
+			(unsigned long long)totals->outside);
 	if (totals->overwritten)
 		cli_print_error(", %llu overwritten", (unsigned long long)totals->overwritten);
 	if (summary->removed.events)
@@ -264,11 +267,11 @@ static void begin_json(const struct session_summary *summary, const char *direct
 {
 	const struct reader_totals *totals = &summary->totals;
 
-	quote_format(text, "{\"events\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"overwritten\":%" PRIu64 ",\"removed\":%" PRIu64
+	quote_format(text, "{\"events\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"outside\":%" PRIu64 ",\"overwritten\":%" PRIu64 ",\"removed\":%" PRIu64
 		     ",\"bytes\":%" PRIu64 ",\"seconds\":%.3f,\"overhead_ns\":%" PRIu64
 		     ",\"own_ns\":%" PRIu64 ",",
 		     totals->events - summary->removed.events, totals->lost + totals->holes,
-		     totals->overwritten, summary->removed.events,
+		     totals->outside, totals->overwritten, summary->removed.events,
 		     totals->bytes - summary->removed.bytes,
 		     recorded_seconds(summary), cost, own_ns());
 	if (directory && !access(directory, F_OK)) {

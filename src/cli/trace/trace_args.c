@@ -1,5 +1,6 @@
 #include "trace_args.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/profile/profile.h"
@@ -78,6 +79,14 @@ const struct option_spec trace_options[] = {
 	  "with -e record only calls that take so long or longer (10us, 1ms, 2s), entry and exit;\n"
 	  "nothing is recorded of the others",
 	  .string = &trace_args.min_duration },
+	{ 0, "only-inside", "LOC",
+	  "record the others only while their thread is in a call of this function, which is recorded with\n"
+	  "its exit",
+	  .string = &trace_args.only_inside },
+	{ 0, "depth", "N",
+	  "with -e or --only-inside: record calls at most N levels inside of that function, or of the\n"
+	  "outermost one that is traced",
+	  .string = &trace_args.depth_text },
 	{ 0, "every", "N", "record the first hit of each place and then every Nth",
 	  .size = &trace_args.every },
 	{ 0, "first", "N", "record the first N hits of each place", .size = &trace_args.first },
@@ -172,6 +181,8 @@ const struct option_spec trace_options[] = {
 	OPTION_MEANT("log", "--tracer log"),
 	OPTION_MEANT("verbose", "--print"),
 	OPTION_MEANT("budget", "--overhead"),
+	OPTION_MEANT("inside", "--only-inside"),
+	OPTION_MEANT("max-depth", "--depth"),
 	OPTION_MEANT("size", "--max-size"),
 	OPTION_MEANT("limit", "--max-size"),
 	{ 0 },
@@ -294,6 +305,47 @@ static struct error *check_overhead(void)
 	return NULL;
 }
 
+/* The reader follows the calls of a plain trace: it must see all of them, in order. */
+static struct error *check_nesting(void)
+{
+	const char *which = trace_args.only_inside ? "--only-inside" : "--depth";
+	const struct {
+		bool is_given;
+		const char *name;
+	} others[] = {
+		{ trace_args.filter || trace_args.min_duration, "--filter and --min-duration" },
+		{ trace_args.every || trace_args.first || trace_args.rate_text,
+		  "--every, --first and --rate" },
+		{ trace_args.mode == SESSION_OVERWRITE || trace_args.snapshot_when,
+		  "--mode overwrite and --snapshot-when" },
+		{ trace_args.follow_exec, "--follow-exec" },
+		{ trace_args.overhead > 0, "--overhead" },
+		{ trace_args.wait, "--wait" },
+	};
+	char *end = NULL;
+
+	if (!trace_args.only_inside && !trace_args.depth_text)
+		return NULL;
+	if (trace_args.depth_text) {
+		trace_args.depth = strtoul(trace_args.depth_text, &end, 10);
+		if (*end || !strspn(trace_args.depth_text, "0123456789") || trace_args.depth > 65535)
+			return error_new(ERROR_USAGE, "--depth: '%s' is not a number from 0 to 65535",
+					 trace_args.depth_text);
+	}
+	if (!trace_args.only_inside && !trace_args.exit)
+		return error_new(ERROR_USAGE, "--depth: needs -e or --only-inside LOC");
+	if (trace_args.tracer->kind != TRACER_CTF)
+		return error_new(ERROR_USAGE, "%s: not with tracer '%s' (only with ctf)", which,
+				 trace_args.tracer->name);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (others[i].is_given)
+			return error_new(ERROR_USAGE,
+					 "%s: not with %s (it must see every call to know what is inside)",
+					 which, others[i].name);
+	}
+	return NULL;
+}
+
 static struct error *check_words(const struct words *words)
 {
 	int targets = !!trace_args.command + !!trace_args.targets.count +
@@ -336,6 +388,8 @@ static struct error *check_words(const struct words *words)
 	struct error *error = trace_snapshot_check();
 	if (!error)
 		error = check_overhead();
+	if (!error)
+		error = check_nesting();
 	if (!error)
 		error = check_limits();
 	return error ? error : check_markers();

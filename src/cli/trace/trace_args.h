@@ -32,6 +32,9 @@ struct trace_args {
 	uint64_t rate;
 	uint64_t buffer_size;
 	struct limit_args limit_args;
+	const char *only_inside; /* a LOC */
+	const char *depth_text;
+	uint64_t depth; /* with depth_text */
 	const char *overhead_text;
 	double overhead; /* a share; 0: no budget */
 	const char *snapshot_when, *on_snapshot;

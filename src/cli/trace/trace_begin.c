@@ -223,6 +223,23 @@ static struct error *begin_printing(struct trace_run *run)
 	return error ? error : session_print(run->session, fd);
 }
 
+/* The function of --only-inside goes first: of others at its place none is made. */
+static struct error *add_enclosing(struct trace_run *run)
+{
+	struct option_value value = { .option = trace_args.what.count ?
+							trace_args.what.items[0].option :
+							NULL,
+				      .text = trace_args.only_inside };
+
+	if (!trace_args.only_inside || !value.option)
+		return NULL;
+	struct tracepoint_spec spec = trace_begin_spec(&value);
+	spec.kind = TRACEPOINT_FUNCTION;
+	spec.name = NULL;
+	spec.encloses = true;
+	return session_add(run->session, &spec, NULL);
+}
+
 struct error *trace_begin_create_session(struct trace_run *run)
 {
 	struct session_options options = { .output = run->output,
@@ -234,13 +251,20 @@ struct error *trace_begin_create_session(struct trace_run *run)
 					   .before_change = trace_will_change,
 					   .mode = (enum session_mode)trace_args.mode,
 					   .overhead = trace_args.overhead,
+					   .only_inside = trace_args.only_inside,
+					   .has_depth = trace_args.depth_text,
+					   .depth = (uint32_t)trace_args.depth,
 					   .limits = trace_args.limits };
 
 	if (trace_args.print)
 		options.flush_ms = PRINT_MS;
-	if (trace_args.overhead > 0 && run->opened.count > 1)
+	if ((trace_args.overhead > 0 || trace_args.only_inside || trace_args.depth_text) &&
+	    run->opened.count > 1)
 		return error_new(ERROR_USAGE,
-				 "--overhead: not with several processes (give one pid; its children are traced with it)");
+				 "%s: not with several processes (give one pid; its children are traced with it)",
+				 trace_args.overhead > 0  ? "--overhead" :
+				 trace_args.only_inside ? "--only-inside" :
+							  "--depth");
 	struct error *error = session_create(run->proc, &options, &run->session);
 
 	if (!error && options.follow_exec)
@@ -250,6 +274,8 @@ struct error *trace_begin_create_session(struct trace_run *run)
 	if (!error && trace_args.print)
 		error = begin_printing(run);
 
+	if (!error)
+		error = add_enclosing(run);
 	for (size_t i = 0; i < trace_args.what.count && !error; i++) {
 		struct tracepoint_spec spec = trace_begin_spec(&trace_args.what.items[i]);
 
@@ -280,12 +306,13 @@ static struct error *resolve_launched(struct trace_run *run)
 	 * need them (the unwinder gets a hook), and so do the own probes in libc. Only tracepoints
 	 * in the loader itself are placed before.
 	 */
-	if (!error && !trace_args.exit && !trace_args.tracer->loads &&
+	bool has_exits = trace_args.exit || trace_args.only_inside;
+	if (!error && !has_exits && !trace_args.tracer->loads &&
 	    !trace_args_need_libraries() && session_names_loader(run->session))
 		return NULL;
 	running = launch_run_to_loaded(run->launch, &loaded);
 	if (!running && !loaded && !error)
-		return trace_args.exit || trace_args_need_libraries() ? run_to_exits(run) : NULL;
+		return has_exits || trace_args_need_libraries() ? run_to_exits(run) : NULL;
 	if (running || !loaded) {
 		error_free(running);
 		return error;

@@ -69,6 +69,8 @@ static struct error *check_options(const struct trace_run *run)
 		{ trace_args.limits.max_size, "--max-size" },
 		{ trace_args.limits.rotate_ns, "--rotate" },
 		{ trace_args.overhead > 0, "--overhead" },
+		{ trace_args.only_inside, "--only-inside" },
+		{ trace_args.depth_text, "--depth" },
 		{ run->opened.count > 1, "several processes" },
 	};
 

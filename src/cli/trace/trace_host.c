@@ -272,7 +272,7 @@ static bool can_serve(const struct trace_run *run)
 	return trace_args.mode == SESSION_DISCARD && !trace_args.follow_exec && !trace_args.wait &&
 	       !trace_args.follow_daemons && run->opened.count < 2 && !trace_question_asked() &&
 	       !run->screen && !trace_args.limits.max_size && !trace_args.limits.rotate_ns &&
-	       !trace_args.overhead;
+	       !trace_args.overhead && !trace_args.only_inside && !trace_args.depth_text;
 }
 
 void trace_host_begin(struct trace_run *run)

@@ -59,6 +59,8 @@ struct event_type {
 	bool is_variable; /* the word after the header holds the size (src/shared/program.h) */
 	/* an exit: in the pool its events are pairs with those of the id before (program.h) */
 	bool is_pair;
+	bool has_exit; /* an entry: the exit's events have the next id */
+	bool encloses; /* an entry: --only-inside */
 	struct event_field *fields;
 	size_t field_count;
 	uint64_t address; /* of the probe, for the metadata's comment */

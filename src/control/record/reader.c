@@ -59,6 +59,8 @@ void reader_destroy(struct reader *reader)
 		return;
 	vec_free(&reader->entries);
 	free(reader->progress);
+	for (size_t i = 0; i < DT_THREADS_MAX && reader->streams; i++)
+		nesting_free(reader->streams[i].nesting);
 	free(reader->streams);
 	free(reader->sizes);
 	free(reader->hits);

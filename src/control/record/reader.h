@@ -24,6 +24,7 @@ struct reader_totals {
 	uint64_t lost; /* counted by the target as lost for want of room; and `unwritten` */
 	uint64_t unwritten; /* read, but no file took them: a full disk, a limit (H39) */
 	uint64_t holes; /* reserved but never completed; the trace reports them as lost, too */
+	uint64_t outside; /* read, and left out (V5) */
 	uint64_t overwritten; /* recorded, and then overwritten by later events (B9) */
 	uint64_t bytes;
 	uint64_t packets;
@@ -100,6 +101,10 @@ struct reader_options {
 	reader_clock_fn clock; /* NULL: the time stamp counter */
 	uint64_t since; /* ns of CLOCK_MONOTONIC: no hit was before; 0: the time of reader_create */
 	const struct reader_resume *resume; /* by thread record; NULL: the trace is new */
+	/* Keep only events inside of calls of types that enclose; and at most so deep inside of
+	 * those, or of any outermost call. */
+	bool only_inside, has_depth;
+	uint32_t depth; /* UINT32_MAX without has_depth */
 	const struct reader_pauses *pauses; /* borrowed; NULL: none */
 	uint64_t from; /* events with an earlier clock are left out; 0: none */
 	reader_observe_fn observe; /* NULL: none */

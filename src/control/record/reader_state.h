@@ -67,6 +67,7 @@ struct reader {
 	struct pool source; /* of a snapshot: the original of `pool` */
 };
 
+struct nesting;
 struct pairs;
 
 enum readout_result {
@@ -93,6 +94,12 @@ size_t readout_words(const struct reader *reader, const uint64_t *event);
 /* pause.c: removes events of pauses from the copy that the last walk_events made. */
 struct walk;
 void pause_apply(struct reader *reader, struct stream *stream, struct walk *walk);
+
+/* nesting.c: removes events that are outside, likewise. nesting_forget: the copy couldn't be
+ * written, and will be read again; no call is known any more. */
+void nesting_apply(struct reader *reader, struct stream *stream, struct walk *walk);
+void nesting_forget(struct stream *stream);
+void nesting_free(struct nesting *nesting);
 
 /* Moves a copied event to `to`, where the copy goes on with it; counts it anew. */
 void readout_keep(const struct reader *reader, struct walk *walk, uint64_t *to, const uint64_t *at,

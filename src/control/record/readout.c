@@ -189,6 +189,8 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 		readout_skip(reader, stream, walk);
 	if (walk->count)
 		pause_apply(reader, stream, walk);
+	if (walk->count && (reader->options.only_inside || reader->options.has_depth))
+		nesting_apply(reader, stream, walk);
 	if (walk->count && reader->has_pairs) {
 		struct error *error = pairs_write(reader, stream, walk);
 
@@ -211,6 +213,7 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 	struct error *error = stream_write(stream, &reader->sink, &packet);
 	if (error) {
 		walk_uncount(walk, reader->buffer, walk->count); /* V3 */
+		nesting_forget(stream);
 		if (!stream_gives_up(&reader->sink, error)) {
 			stream->pairs_until = walk->clock; /* they are written */
 			return error;

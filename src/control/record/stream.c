@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "control/ctf/writer.h"
+#include "reader_state.h"
 
 void stream_open(struct stream *stream, struct stream_sink *sink, const struct dt_thread *record,
 		 const struct reader_options *options)
@@ -133,6 +134,8 @@ struct error *stream_finish(struct stream *stream, struct stream_sink *sink, uin
 		writer_end_stream(sink->writer, stream->number);
 	if (sink->writer && stream->pairs)
 		writer_end_stream(sink->writer, stream->pairs);
+	nesting_free(stream->nesting);
+	stream->nesting = NULL;
 	stream->open = false;
 	return NULL;
 }

@@ -38,6 +38,7 @@ struct stream {
 	uint32_t sequence; /* of the chunk that comes next */
 	uint32_t waiting_for; /* the sequence number missing at the last scan */
 	bool waits;
+	struct nesting *nesting; /* nesting.c; owned; NULL: none */
 };
 
 struct stream_sink {

@@ -294,6 +294,24 @@ static const char *next_name(const struct request *request, const struct name_li
 	return request->spec.name ? request->spec.name : place->name;
 }
 
+/* Has the list, or the session, a tracepoint there inside of which others are recorded? */
+static bool is_enclosing(const struct session *session, const struct tracepoint_list *list,
+			 const struct place *place)
+{
+	const struct tracepoint_list *lists[] = { list, &session->tracepoints };
+
+	for (size_t i = 0; i < 2 && session->options.only_inside; i++) {
+		for (size_t j = 0; j < lists[i]->count; j++) {
+			const struct tracepoint *one = lists[i]->items[j];
+
+			if (one->request->spec.encloses && !one->waits &&
+			    taddr_equal(one->probe.place.address, place->address))
+				return true;
+		}
+	}
+	return false;
+}
+
 struct error *tracepoints_make(struct session *session, struct request *request,
 			       const struct name_list *names, struct tracepoint_list *list)
 {
@@ -311,6 +329,8 @@ struct error *tracepoints_make(struct session *session, struct request *request,
 	for (size_t i = 0; i < request->places.count && !error; i++) {
 		const struct place *place = &request->places.items[i];
 
+		if (!spec->encloses && is_enclosing(session, list, place))
+			continue;
 		error = interrupt_check(); /* debug information may be read for long */
 		if (!error)
 			error = tracepoints_make_one(

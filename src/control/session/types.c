@@ -22,6 +22,8 @@ static struct error *describe_event(struct tracepoint *tracepoint, struct event_
 	const struct tramp_event *event = &tracepoint->probe.event;
 	const char *suffix = tracepoint->kind == TRACEPOINT_BARE ? "" : "_entry";
 	struct event_type type = { .size = event->size,
+				   .has_exit = event->exit,
+				   .encloses = tracepoint->request->spec.encloses,
 				   .address = tracepoint->probe.place.address.v };
 
 	if (asprintf(&type.name, "%s%s", tracepoint->name, suffix) < 0)

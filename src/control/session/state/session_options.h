@@ -33,6 +33,9 @@ struct session_options {
 	bool follow_exec; /* trace also the programs that the target and its children execute */
 	bool several; /* more processes will be joined (follow_exec_join) */
 	enum session_mode mode;
+	bool only_inside; /* some spec encloses */
+	bool has_depth;
+	uint32_t depth; /* with has_depth: calls that are deeper inside of others are left out */
 	double overhead; /* the share of CPU time that tracing may take (session/budget); 0: any */
 	struct writer_limits limits; /* of the trace */
 	unsigned block_ms; /* SESSION_BLOCK: how long a thread waits; 0: SESSION_BLOCK_MS */

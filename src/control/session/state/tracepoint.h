@@ -40,6 +40,8 @@ struct tracepoint_spec {
 	bool unprinted; /* session_print leaves its events out: they are another user's */
 	bool wait; /* if no module has the location yet */
 	bool is_trigger; /* tracer count: its hits ask for a snapshot (session/triggers) */
+	/* Events of others count only inside of its calls; no other tracepoint is made there. */
+	bool encloses;
 	size_t most; /* tracepoints that the session may have with it; 0: as its options say */
 };
 
