@@ -192,14 +192,33 @@ static bool is_packet(const struct trace_writer *writer, const struct metadata_p
 	       head->timestamp_begin <= head->timestamp_end;
 }
 
-static void read_packet(struct trace_writer *writer, struct writer_lane *lane,
-			const struct metadata_packet *head, bool is_last, writer_seen_fn seen,
-			void *context)
+/* Does the event belong to a call that was recorded at its exit? */
+static bool is_of_pair(const struct event_types *types, uint64_t event)
 {
+	uint64_t id = event & DT_EVENT_ID_MASK;
+
+	return (id < types->count && types->items[id].is_pair) ||
+	       (id + 1 < types->count && types->items[id + 1].is_pair);
+}
+
+/* Who is told of packets, and the kinds of their events. */
+struct witness {
+	writer_seen_fn seen;
+	void *context;
+	const struct event_types *types;
+};
+
+/* `event`: the packet's first. */
+static void read_packet(struct trace_writer *writer, struct writer_lane *lane,
+			const struct metadata_packet *head, uint64_t event, bool is_last,
+			const struct witness *witness)
+{
+	bool has_events = head->content_size > sizeof(*head) * 8;
 	struct packet_seen packet = {
 		.begin = head->timestamp_begin,
 		.end = head->timestamp_end,
-		.has_events = head->content_size > sizeof(*head) * 8,
+		.has_events = has_events,
+		.is_pairs = has_events && is_of_pair(witness->types, event),
 		.inner_tid = head->vtid,
 		.inner_pid = head->vpid,
 	};
@@ -218,24 +237,28 @@ static void read_packet(struct trace_writer *writer, struct writer_lane *lane,
 	lane->discarded = head->events_discarded;
 	lane->sequence = head->packet_seq_num + 1;
 	writer_note_process(writer, head->pid, head->procname);
-	seen(context, &packet);
+	witness->seen(witness->context, &packet);
 }
 
 /* Reads up to the end of the last whole packet, and cuts the rest off. */
-static struct error *read_lane(struct trace_writer *writer, int fd, writer_seen_fn seen,
-			       void *context, struct writer_lane *lane)
+static struct error *read_lane(struct trace_writer *writer, int fd, const struct witness *witness,
+			       struct writer_lane *lane)
 {
-	struct metadata_packet head;
+	struct {
+		struct metadata_packet head;
+		uint64_t event;
+	} first = { 0 };
+	const struct metadata_packet *head = &first.head;
 	struct stat st;
 
 	if (fstat(fd, &st))
 		return error_errno(errno, "cannot read the trace in '%s'", writer->directory);
 	uint64_t size = (uint64_t)st.st_size;
 	while (lane->size < size && !lane->filler &&
-	       pread(fd, &head, sizeof(head), (off_t)lane->size) == sizeof(head) &&
-	       is_packet(writer, &head, size - lane->size))
-		read_packet(writer, lane, &head, lane->size + head.packet_size / 8 == size, seen,
-			    context);
+	       pread(fd, &first, sizeof(first), (off_t)lane->size) >= (ssize_t)sizeof(*head) &&
+	       is_packet(writer, head, size - lane->size))
+		read_packet(writer, lane, head, first.event,
+			    lane->size + head->packet_size / 8 == size, witness);
 	assert(lane->size + lane->filler <= size);
 	if (lane->size + lane->filler < size && ftruncate(fd, (off_t)lane->size))
 		return error_errno(errno, "cannot cut off half a packet in '%s'",
@@ -261,7 +284,7 @@ static uint64_t find_pieces(const struct trace_writer *writer, uint64_t *ret_end
 }
 
 /* Reads files of older pieces, which get no packet any more (W5): their fillers are cut off. */
-static struct error *read_pieces(struct trace_writer *writer, writer_seen_fn seen, void *context)
+static struct error *read_pieces(struct trace_writer *writer, const struct witness *witness)
 {
 	uint64_t end, first = find_pieces(writer, &end);
 
@@ -276,7 +299,7 @@ static struct error *read_pieces(struct trace_writer *writer, writer_seen_fn see
 			continue;
 		if (fd < 0)
 			return error_errno(-fd, "cannot open '%s'", name);
-		struct error *error = read_lane(writer, fd, seen, context, &lane);
+		struct error *error = read_lane(writer, fd, witness, &lane);
 		if (!error && lane.filler && ftruncate(fd, (off_t)lane.size))
 			error = error_errno(errno, "cannot cut '%s'", name);
 		if (error)
@@ -285,7 +308,7 @@ static struct error *read_pieces(struct trace_writer *writer, writer_seen_fn see
 	return NULL;
 }
 
-static struct error *read_lanes(struct trace_writer *writer, writer_seen_fn seen, void *context)
+static struct error *read_lanes(struct trace_writer *writer, const struct witness *witness)
 {
 	for (size_t i = 0; i < LANES_MAX; i++) {
 		struct writer_lane lane = { .fd = -1 };
@@ -295,7 +318,7 @@ static struct error *read_lanes(struct trace_writer *writer, writer_seen_fn seen
 		_cleanup_close_ int fd = writer->dir->open(writer->dir, name, false);
 		if (fd < 0)
 			return fd == -ENOENT ? NULL : error_errno(-fd, "cannot open '%s'", name);
-		struct error *error = read_lane(writer, fd, seen, context, &lane);
+		struct error *error = read_lane(writer, fd, witness, &lane);
 		if (error)
 			return error;
 		if (!vec_push(&writer->lanes, lane))
@@ -375,6 +398,7 @@ static struct error *reopen(struct trace_writer *writer, struct event_types *typ
 			    writer_seen_fn seen, void *seen_context,
 			    struct trace_writer **ret_writer)
 {
+	const struct witness witness = { seen, seen_context, types };
 	_cleanup_free_ char *text = NULL;
 
 	writer->directory = writer->dir->path;
@@ -389,9 +413,9 @@ static struct error *reopen(struct trace_writer *writer, struct event_types *typ
 	if (!error)
 		error = writer_pieces_read(writer);
 	if (!error)
-		error = read_pieces(writer, seen, seen_context);
+		error = read_pieces(writer, &witness);
 	if (!error)
-		error = read_lanes(writer, seen, seen_context);
+		error = read_lanes(writer, &witness);
 	if (error) {
 		writer_free(writer);
 		return error;

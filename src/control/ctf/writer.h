@@ -92,6 +92,7 @@ struct writer_part {
 struct packet_seen {
 	uint64_t begin, end;
 	bool has_events; /* false: `end` says nothing about its thread's events */
+	bool is_pairs; /* of calls that were recorded at their exit (R10): they have own packets */
 	uint64_t lost; /* events lost since the lane's packet before */
 	uint32_t inner_tid, inner_pid;
 };

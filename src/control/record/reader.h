@@ -73,6 +73,9 @@ typedef void (*reader_observe_fn)(void *context, const struct reader_batch *batc
 /* How far the trace has a thread whose chunks another controller was reading. */
 struct reader_resume {
 	uint64_t end; /* clock of the thread's last event in the trace; 0: none */
+	/* ... of the last that was recorded at a call's exit (R10): a reading writes these first,
+	 * and its controller may have been killed before the others */
+	uint64_t pairs_end;
 	uint64_t told; /* losses that the trace reports */
 };
 

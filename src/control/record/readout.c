@@ -93,6 +93,7 @@ struct stream *readout_stream(struct reader *reader, uint32_t thread)
 		stream_open(stream, &reader->sink, &record, &reader->options);
 		if (reader->options.resume) {
 			stream->skip = reader->options.resume[thread].end;
+			stream->skip_pairs = reader->options.resume[thread].pairs_end;
 			stream->carried = reader->options.resume[thread].told;
 		}
 	}
@@ -185,7 +186,7 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 		.events = reader->buffer,
 	};
 
-	if (walk->count && stream->skip)
+	if (walk->count && stream->skip && !reader->has_pairs) /* else pause_apply does */
 		readout_skip(reader, stream, walk);
 	if (walk->count)
 		pause_apply(reader, stream, walk);

@@ -27,7 +27,8 @@ void resume_see(void *context, const struct packet_seen *packet)
 	if (!thread)
 		return;
 	struct reader_resume *has = &resume->threads[thread];
-	if (packet->has_events && has->end < packet->end) /* W4 */
-		has->end = packet->end;
+	uint64_t *end = packet->is_pairs ? &has->pairs_end : &has->end;
+	if (packet->has_events && *end < packet->end) /* W4 */
+		*end = packet->end;
 	has->told += packet->lost;
 }

@@ -35,6 +35,7 @@ struct stream {
 	uint64_t read; /* events */
 	uint64_t claimed; /* events in its chunks, as their owner counted */
 	uint64_t skip; /* events up to this clock are in the trace already */
+	uint64_t skip_pairs; /* ... of those that are recorded at a call's exit */
 	uint32_t sequence; /* of the chunk that comes next */
 	uint32_t waiting_for; /* the sequence number missing at the last scan */
 	bool waits;
