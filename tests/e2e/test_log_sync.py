@@ -339,28 +339,47 @@ def test_usage(build, synced):
     assert "has no standard output (its descriptor 1 is closed)" in result.stderr
 
 
+def ask(target, number):
+    """Lets a target of mode `wait` hit once; gives the fields of the lines before its own."""
+    target.stdin.write(f"{number}\n")
+    target.stdin.flush()
+    lines = [target.stdout.readline()]
+    while lines[-1] != "done\n":
+        lines.append(target.stdout.readline())
+    return [LINE.match(line)[5] for line in lines[:-1]]
+
+
+def test_killed_dyntrace(build, synced, processes):
+    """The target writes no more lines for nobody; the next dyntrace takes over."""
+    target = processes.start([synced, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert target.stdout.readline() == "ready\n"
+    for number, sent in ((1, signal.SIGKILL), (2, signal.SIGINT)):
+        tracing = processes.start([os.path.join(build, "dyntrace"), "trace", "-p", target.pid, "--tracer", "log", "--sync",
+                                   "--function", "foo"], stderr=subprocess.PIPE, text=True)
+        assert any("Ctrl-C ends it" in line for line in tracing.stderr)
+        assert ask(target, number) == [f'a = {number}, s = "asked"']
+        tracing.send_signal(sent)
+        tracing.communicate(timeout=60)
+        assert ask(target, number) == []
+    assert "dyntrace" not in open(f"/proc/{target.pid}/maps").read()
+    target.stdin.close()
+    assert target.wait(timeout=30) == 5
+
+
 def test_with_the_daemon(daemon, synced, processes):
     """add log --sync, list-tracepoints, disable, enable, rm; the target runs on."""
     target = processes.start([synced, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert target.stdout.readline() == "ready\n"
-
-    def ask(number):
-        target.stdin.write(f"{number}\n")
-        target.stdin.flush()
-        lines = [target.stdout.readline()]
-        while lines[-1] != "done\n":
-            lines.append(target.stdout.readline())
-        return [LINE.match(line)[5] for line in lines[:-1]]
     daemon.attach(target.pid)
     assert daemon.add(f"{target.pid}:foo", "-f", "log", "--sync") == "foo"
-    assert ask(1) == ['a = 1, s = "asked"']
+    assert ask(target, 1) == ['a = 1, s = "asked"']
     daemon("disable", f"{target.pid}:foo")
-    assert ask(2) == []
+    assert ask(target, 2) == []
     daemon("enable", f"{target.pid}:foo")
-    assert ask(3) == ['a = 3, s = "asked"']
+    assert ask(target, 3) == ['a = 3, s = "asked"']
     assert daemon.hits(target.pid) == {"foo": 2}
     daemon("rm", f"{target.pid}:foo")
-    assert ask(4) == []
+    assert ask(target, 4) == []
     daemon("detach", target.pid)
     assert "dyntrace" not in open(f"/proc/{target.pid}/maps").read()
     target.stdin.close()
