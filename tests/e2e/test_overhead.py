@@ -83,7 +83,10 @@ def test_counted_and_back(dyntrace, program, scratch):
     table = dyntrace("report", tracing.output).stdout
     assert f"(+ {one['counted']} calls counted, not recorded, of often)" in table
     assert row(dyntrace("report", "--json", tracing.output).stdout, "often")["hits"] == often
-    assert "calls counted)" in dyntrace("view", "--tree", tracing.output).stdout
+    tree = dyntrace("view", "--tree", tracing.output).stdout
+    assert "calls counted)" in tree
+    assert len(re.findall(r"often\(.*\) = ", tree)) > 10 * len(re.findall(r"often\(.*\) {", tree))  # those at the ends of packets
+    assert {event.tid for event in trace.named("dyntrace:overhead")} == {0}
 
 
 def test_durations_go_before_counts(dyntrace, program):

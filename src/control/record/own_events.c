@@ -1,6 +1,7 @@
 /*
  * own_events.c - events of the controller's own in a trace: steps of session/budget. Each batch is
- * a packet of its own, in a stream beside those of threads.
+ * a packet of its own, in a stream beside those of threads. It is of thread 0: between events of a
+ * thread's own they would keep readers from taking that thread's packets one after the other.
  */
 #include <assert.h>
 
@@ -15,9 +16,7 @@ struct error *reader_write_own(struct reader *reader, uint32_t pid, uint32_t inn
 	struct packet packet = { .begin = now,
 				 .end = now,
 				 .pid = pid,
-				 .tid = pid,
 				 .inner_pid = inner_pid,
-				 .inner_tid = inner_pid,
 				 .events = events,
 				 .size = count * words * 8,
 				 .count = count };
