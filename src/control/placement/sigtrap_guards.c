@@ -10,6 +10,7 @@
 #define LOOK_BACK 16 /* instructions */
 #define STRAIGHT_MAX 4096 /* bytes of code without a jump */
 #define INSN_MAX 15
+#define NEAR (LOOK_BACK * INSN_MAX) /* bytes */
 #define CALLS_MAX 1023 /* the largest system call number */
 #ifndef SYS_epoll_pwait2
 #define SYS_epoll_pwait2 441
@@ -350,10 +351,25 @@ struct error *sigtrap_guards_find(struct planner *planner, const struct modules 
 	return NULL;
 }
 
-/* Has the code `mov $number, %eax` anywhere? */
-static bool sets_anywhere(const struct symtab *symtab, uint32_t number)
+/* Is `code` in the text, and a `syscall` not far behind it? */
+static bool calls_in(const struct text_range *text, const uint8_t *code, size_t length)
 {
-	uint8_t code[5] = { 0xb8 };
+	const uint8_t *at = text->bytes, *end = text->bytes + text->size;
+
+	while ((at = memmem(at, (size_t)(end - at), code, length)) != NULL) {
+		size_t rest = (size_t)(end - ++at);
+
+		if (memmem(at, rest < NEAR ? rest : NEAR, syscall_code, sizeof(syscall_code)))
+			return true;
+	}
+	return false;
+}
+
+/* Might the code make that system call? A look at its bytes, which spares most programs the
+ * search: all jumps of a big one take seconds to find. */
+static bool calls_anywhere(const struct symtab *symtab, uint32_t number)
+{
+	uint8_t code[5] = { 0xb8 }; /* mov $number, %eax */
 	uint64_t next;
 
 	memcpy(code + 1, &number, sizeof(number));
@@ -362,7 +378,7 @@ static bool sets_anywhere(const struct symtab *symtab, uint32_t number)
 		const struct text_range *text = symtab_text(symtab, at);
 
 		next = text ? DT_ROUND_UP(text->address + text->size, DT_PAGE) : at + DT_PAGE;
-		if (text && memmem(text->bytes, text->size, code, sizeof(code)))
+		if (text && calls_in(text, code, sizeof(code)))
 			return true;
 	}
 	return false;
@@ -375,7 +391,7 @@ static struct error *list_program(struct planner *planner, struct module *module
 	struct symtab *symtab;
 	_cleanup_error_ struct error *unreadable = module_symtab(planner->proc, module, &symtab);
 
-	if (unreadable || !sets_anywhere(symtab, (uint32_t)number))
+	if (unreadable || !calls_anywhere(symtab, (uint32_t)number))
 		return NULL;
 	return list_module(planner, module, number, list);
 }

@@ -66,7 +66,7 @@ ANIMALS = {
     "emacs": Animal("scripts/busy.el", (), ["emacs-nox", "-Q", "--batch", "-l", "busy.el"]),
     "erlang": erlang(),
     "guile": Animal("scripts/busy.scm", (), ["guile-3.0", "--no-auto-compile", "busy.scm"], ["*@libguile-3.0.so.1"], jit=True),
-    "lua": Animal("scripts/busy.lua", (), ["lua5.4", "busy.lua"], ["*@liblua5.4.so.0"]),
+    "lua": Animal("scripts/busy.lua", (), ["lua5.4", "busy.lua"]),
     "luajit": Animal("scripts/busy.lua", (), ["luajit", "busy.lua"], jit=True),
     "node": Animal("scripts/busy.js", (), ["node", "busy.js"], jit=True),
     "octave": Animal("scripts/busy.m", (), ["octave-cli", "--no-init-file", "--no-gui", "busy.m"], ["*@liboctinterp.so.10"]),
