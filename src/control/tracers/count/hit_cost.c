@@ -13,6 +13,7 @@
 #define GATHERED 12.0 /* values that the agent gathers: follows pointers, copies strings */
 #define PAIR 5.4 /* entry and exit */
 #define FUNCTION 12.0 /* LTTng-UST's, or the user's own */
+#define LINE 300.0 /* log --sync: a line that the hit's own thread writes */
 #define COUNTED 1.3
 #define COUNTED_PAIR 5.0
 
@@ -44,6 +45,8 @@ static double recorded(const struct tracepoint *tracepoint)
 
 	if (tracepoint->tracer->loads)
 		return FUNCTION;
+	if (tracepoint->tracer->kind == TRACER_SYNC)
+		return event->exit ? 2 * LINE : LINE;
 	if (!tracepoint->tracer->uses_pool)
 		return event->exit ? COUNTED_PAIR : COUNTED;
 	cost += words(event) + (event->exit ? words(event->at_exit) : 0);
