@@ -193,6 +193,16 @@ static struct error *restore(struct removal *r)
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
+/* Is the thread at the moved `syscall` before that boundary? A call that must not end with EINTR
+ * was rewound to it (stop/held.c), behind the code of its guard. */
+static bool is_at_call(const struct patch_site *site, const struct patch_move *next, taddr rip)
+{
+	static const uint8_t code[] = { 0x0f, 0x05 };
+
+	return next->offset >= sizeof(code) && next->copy.v - rip.v == sizeof(code) &&
+	       !memcmp(site->original + next->offset - sizeof(code), code, sizeof(code));
+}
+
 /* Moves a thread at a boundary of a copy back to the site. *ret_left: it is outside now. */
 static struct error *send_back(struct removal *r, size_t thread,
 			       const struct stack_scan_range *range, bool *ret_left)
@@ -203,10 +213,14 @@ static struct error *send_back(struct removal *r, size_t thread,
 
 	*ret_left = false;
 	for (size_t i = 0; r->restored[range->owner] && i < site->move_count; i++) {
-		if (!taddr_equal(rip, site->moves[i].copy))
+		const struct patch_move *move = &site->moves[i];
+
+		if (!taddr_equal(rip, move->copy) && !is_at_call(site, move, rip))
 			continue;
+		/* as far from the boundary as in the copy */
 		err = stop_thread_set_rip(r->stop, thread,
-					  taddr_add(site->address, site->moves[i].offset));
+					  taddr_add(site->address,
+						    move->offset + taddr_diff(rip, move->copy)));
 		*ret_left = !err;
 		return err;
 	}

@@ -13,6 +13,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/proc/judged.h"
+#include "control/patch/stranded.h"
 #include "control/stop/stop.h"
 #include "control/tracers/call/faults.h"
 #include "detach.h"
@@ -28,6 +29,7 @@
 #define IDLE_TIMEOUT_MS 2000
 #define IDLE_STEP_MS 100
 #define CHILDREN_ROUNDS 8
+#define OWN_RANGES 2 /* of list_ranges: agent and state, before the windows */
 
 static size_t patch_count(const struct session *session)
 {
@@ -148,6 +150,7 @@ static size_t list_ranges(const struct session *session, struct patch_range *ran
 	ranges[count++] =
 		(struct patch_range){ agent->state_at,
 				      taddr_add(agent->state_at, sizeof(struct dt_state)) };
+	assert(count == OWN_RANGES);
 	for (uint32_t i = 0; i < agent->control->window_count; i++) {
 		const struct dt_window *window = &agent->control->windows[i];
 		taddr start = taddr_of(window->address);
@@ -158,7 +161,7 @@ static size_t list_ranges(const struct session *session, struct patch_range *ran
 			start, taddr_add(start, (int64_t)(window->pages * DT_PAGE))
 		};
 	}
-	assert(count <= DT_WINDOWS_MAX + 2);
+	assert(count <= DT_WINDOWS_MAX + OWN_RANGES);
 	return count;
 }
 
@@ -170,6 +173,9 @@ static struct error *try_unmap(const struct session *session, struct proc *proc,
 	struct error *error = stop_all(proc, STOP_TIMEOUT_MS, &stop);
 	bool found = false;
 
+	if (!error && session->found.items)
+		error = stranded_send_back(proc, stop, session->found.items, session->found.count,
+					   ranges + OWN_RANGES, range_count - OWN_RANGES);
 	if (!error)
 		error = patch_find_threads(proc, stop, ranges, range_count, &found);
 	if (!error && (exits_find_threads(session, stop) || tracers_is_inside(session, proc) ||
@@ -187,7 +193,7 @@ static struct error *try_unmap(const struct session *session, struct proc *proc,
 
 static struct error *unmap_all(struct session *session, struct proc *proc)
 {
-	struct patch_range ranges[DT_WINDOWS_MAX + 2];
+	struct patch_range ranges[DT_WINDOWS_MAX + OWN_RANGES];
 	size_t range_count = list_ranges(session, ranges);
 	bool done = false;
 
