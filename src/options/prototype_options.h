@@ -1,6 +1,6 @@
 /*
- * prototype_options.h - the option --prototypes FILE: C declarations of functions without debug
- * information.
+ * prototype_options.h - options about types: --prototypes FILE, C declarations of functions without
+ * debug information; --floats; --deref.
  */
 #ifndef DYNTRACE_PROTOTYPE_OPTIONS_H
 #define DYNTRACE_PROTOTYPE_OPTIONS_H
@@ -19,6 +19,11 @@
 	  "of functions whose types aren't known, also record xmm0 to xmm7, and xmm0 at the exit, " \
 	  "as double or float",                                                                    \
 	  .choice = &(where), .choices = floats_choices }
+
+#define DEREF_OPTION(where)                                                                        \
+	{ 0, "deref", "N",                                                                         \
+	  "follow pointers to structs, N levels (0 to 3; default: 0, their addresses alone)",      \
+	  .size = &(where) }
 extern const char *const floats_choices[];
 /* Bytes of a number: 0, 4 or 8. */
 uint8_t floats_size(int choice);

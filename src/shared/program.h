@@ -4,9 +4,10 @@
  *
  * The controller writes one program per such tracepoint into sealed memory beside its trampoline;
  * the agent runs it at each hit (src/target/gather.c). A program is a sequence of operations on a
- * small stack of 64-bit numbers. Jumps go forward only, so every program ends. The controller keeps
- * the limits given here; the agent checks them again, since a broken program must not break the
- * target.
+ * small stack of 64-bit numbers, with a few words of its own (DT_OP_SET). Jumps go forward only,
+ * except at the end of a list's element, and a program's elements are counted: so every program
+ * ends. The controller keeps the limits given here; the agent checks them again, since a broken
+ * program must not break the target.
  *
  * The agent reads memory by a system call that can't fault. It stores a number that depends on
  * unreadable memory as 0, and lists the field's name in the event's `unreadable`.
@@ -18,10 +19,13 @@
 
 #define DT_PROGRAM_STACK 16u
 #define DT_PROGRAM_OPS_MAX 1024u
-#define DT_PROGRAM_FIELDS_MAX 64u /* fields that can be listed as unreadable */
+#define DT_PROGRAM_FIELDS_MAX 192u /* fields that can be listed as unreadable */
 #define DT_STRING_MAX 1024u /* bytes of one string, including its NUL */
 #define DT_FRAMES_MAX 128u
 #define DT_PREFETCH_MAX 4u
+#define DT_LOCALS_MAX 16u
+#define DT_LISTS_MAX 3u /* inside each other */
+#define DT_LIST_TURNS_MAX 1024u /* elements of all lists of an event */
 
 /* dt_op.code; a, b, c are its operands; [x y -- z] is its effect on the stack. */
 enum dt_op_code {
@@ -80,6 +84,10 @@ enum dt_op_code {
 	DT_OP_REAL_FROM, /* a: 1 unsigned, b: 1 rounded to a single; integer to real */
 	DT_OP_REAL_TO, /* a: 1 unsigned ... to here */
 	DT_OP_REAL_LOAD, /* [address of a long double -- double] */
+	DT_OP_TREE_NEXT, /* [node of a red-black tree of libstdc++ -- the next one in order] */
+	DT_OP_SET, /* a: local word; 0 if a read has failed since the last field [x --] */
+	DT_OP_GET, /* a: local word [-- value] */
+	DT_OP_CHECK, /* 0: what was read makes no sense, and counts as unreadable [x --] */
 	DT_OP_SKIP, /* c: number of operations */
 	DT_OP_SKIP_ZERO, /* c: number of operations to skip if 0 [x --] */
 	DT_OP_TID, /* [-- value], likewise the next three */
@@ -97,6 +105,16 @@ enum dt_op_code {
 	/* a: bytes per character, 1, 2 or 4; b: most bytes; c: enum dt_string
 	 * [address (length) --] */
 	DT_OP_STRING,
+	DT_OP_WIDE, /* a: 1 signed; a number of 128 bits, as a decimal string [low high --] */
+	/* A list: its count as u32, then its elements, the first at `a`'s alignment; b: most
+	 * elements; c: field [count --]. DT_OP_EACH follows. */
+	DT_OP_LIST,
+	/* Begins an element. a: local word that gets its number; b: bytes that all elements may
+	 * take; c: number of operations up to its DT_OP_NEXT, without it */
+	DT_OP_EACH,
+	/* Ends an element. An element that couldn't be read, or takes the list beyond its bytes,
+	 * is removed again, and ends the list. c: number of operations back to DT_OP_EACH */
+	DT_OP_NEXT,
 	/* a: number of addresses to be read soon; an unreadable one is no error [addresses --] */
 	DT_OP_PREFETCH,
 	/* a: 1 with a length; b: 1 glob; c: text of the program [address (length) -- 1 or 0] */

@@ -194,7 +194,8 @@ enum wire_type {
 	X(WIRE_SNAPSHOTS_KEPT, WIRE_NUMBER) /* of these */                            \
 	X(WIRE_LAST, WIRE_NUMBER) /* ns before now that a snapshot has; absent: all */ \
 	X(WIRE_MADE_TRIGGER, WIRE_TEXT) /* journals: name of a trigger that was made */  \
-	X(WIRE_SYNC, WIRE_NUMBER) /* tracer log: at the hit */
+	X(WIRE_SYNC, WIRE_NUMBER) /* tracer log: at the hit */                        \
+	X(WIRE_DEREF, WIRE_NUMBER) /* levels of pointers */
 
 enum wire_tag {
 	WIRE_NO_TAG,

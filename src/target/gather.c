@@ -382,8 +382,7 @@ static uint64_t register_value(const struct gather *g, uint32_t number)
 
 /* ---- fields ---------------------------------------------------------------------------------- */
 
-/* False: no room, or no event. */
-static bool align(struct gather *g, uint32_t to, uint32_t room)
+bool gather_align(struct gather *g, uint32_t to, uint32_t room)
 {
 	uint32_t at = to ? (uint32_t)DT_ROUND_UP(g->at, to) : g->at;
 
@@ -393,11 +392,13 @@ static bool align(struct gather *g, uint32_t to, uint32_t room)
 	return true;
 }
 
-/* Ends a field: lists it as unreadable if some of it could not be read. */
-static void close_field(struct gather *g, uint32_t field)
+/* Lists it as unreadable; inside of a list, the element isn't kept. */
+void gather_close(struct gather *g, uint32_t field)
 {
-	if (g->failed && field < DT_PROGRAM_FIELDS_MAX)
-		g->unreadable |= 1ULL << field;
+	if (g->failed && g->depth)
+		g->lists[g->depth - 1].failed = true;
+	else if (g->failed && field < DT_PROGRAM_FIELDS_MAX)
+		g->unreadable[field / 64] |= 1ULL << field % 64;
 	g->failed = false;
 }
 
@@ -405,8 +406,8 @@ static void store(struct gather *g, uint64_t value, uint32_t size, uint32_t fiel
 {
 	if (g->failed)
 		value = 0;
-	close_field(g, field);
-	if (size > 8 || !align(g, size, size))
+	gather_close(g, field);
+	if (size > 8 || !gather_align(g, size, size))
 		return;
 	for (uint32_t i = 0; i < size; i++)
 		g->event[g->at + i] = (uint8_t)(value >> 8 * i);
@@ -415,7 +416,7 @@ static void store(struct gather *g, uint64_t value, uint32_t size, uint32_t fiel
 
 static void copy(struct gather *g, uint64_t address, const struct dt_op *op)
 {
-	if (!align(g, op->a, op->b))
+	if (!gather_align(g, op->a, op->b))
 		return;
 	if (!g->failed && read_cache_read_all(g, address, g->event + g->at, op->b) != op->b)
 		g->failed = true;
@@ -424,14 +425,14 @@ static void copy(struct gather *g, uint64_t address, const struct dt_op *op)
 			g->event[g->at + i] = 0;
 	}
 	g->at += op->b;
-	close_field(g, op->c);
+	gather_close(g, op->c);
 }
 
 static void store_backtrace(struct gather *g, uint32_t most)
 {
 	uint32_t at, count;
 
-	if (!align(g, 4, 4))
+	if (!gather_align(g, 4, 4))
 		return;
 	at = g->at;
 	g->at += 4;
@@ -477,6 +478,13 @@ static bool run_value(struct gather *g, const struct dt_op *op)
 		break;
 	}
 	case DT_OP_REAL_LOAD: push(g, load_x87(g, pop(g))); break;
+	case DT_OP_TREE_NEXT: push(g, lists_tree_next(g, pop(g))); break;
+	case DT_OP_GET: push(g, g->locals[op->a % DT_LOCALS_MAX]); break;
+	case DT_OP_SET:
+		x = pop(g);
+		g->locals[op->a % DT_LOCALS_MAX] = g->failed ? 0 : x;
+		break;
+	case DT_OP_CHECK: g->failed |= !pop(g); break;
 	case DT_OP_TID: push(g, own_tid(g)); break;
 	case DT_OP_PID: push(g, own_pid(g)); break;
 	case DT_OP_CPU: push(g, cpu_number()); break;
@@ -516,6 +524,15 @@ static void run_prefetch(struct gather *g, uint32_t count)
 	g->failed = false;
 }
 
+/* The text itself tells if it couldn't be read. But if nothing told where it is, the element of a
+ * list isn't one. */
+static void close_text(struct gather *g)
+{
+	if (g->depth)
+		gather_close(g, DT_PROGRAM_FIELDS_MAX);
+	g->failed = false;
+}
+
 static void run_string(struct gather *g, const struct dt_op *op)
 {
 	uint64_t length = op->c != DT_STRING_NUL ? pop(g) : ~0ULL;
@@ -527,7 +544,15 @@ static void run_string(struct gather *g, const struct dt_op *op)
 		text_store_wide(g, address, op->a, op->b);
 	else
 		text_store(g, address, length, op->c == DT_STRING_COUNTED, op->b);
-	g->failed = false;
+	close_text(g);
+}
+
+static void run_wide(struct gather *g, const struct dt_op *op)
+{
+	uint64_t high = pop(g), low = pop(g);
+
+	text_store_number(g, low, high, op->a);
+	close_text(g);
 }
 
 /* Operations that store. */
@@ -537,15 +562,27 @@ static void run_field(struct gather *g, const struct dt_op *op)
 	if (g->slot && is_forked(g))
 		g->over = true;
 	switch (op->code) {
-	case DT_OP_ALIGN: align(g, op->a, 0); break;
+	case DT_OP_ALIGN: gather_align(g, op->a, 0); break;
 	case DT_OP_STORE: store(g, pop(g), op->a, op->c); break;
 	case DT_OP_COPY: copy(g, pop(g), op); break;
 	case DT_OP_STRING: run_string(g, op); break;
+	case DT_OP_WIDE: run_wide(g, op); break;
+	case DT_OP_LIST: lists_begin(g, op, pop(g)); break;
 	case DT_OP_BACKTRACE: store_backtrace(g, op->b); break;
 	case DT_OP_COMM: text_store_comm(g); break;
 	case DT_OP_UNREADABLE: text_store_unreadable(g); break;
 	default: g->over = true;
 	}
+}
+
+/* Returns the number of operations to skip. */
+static uint32_t run_list(struct gather *g, const struct dt_op *op)
+{
+	if (g->slot && is_forked(g)) {
+		g->over = true;
+		return 0;
+	}
+	return op->code == DT_OP_EACH ? lists_each(g, op) : lists_next(g, op);
 }
 
 /* Results for counts by key, in the head of an image. */
@@ -581,6 +618,9 @@ static uint32_t run_op(struct gather *g, const struct dt_op *op)
 	case DT_OP_VALUE:
 		run_result(g, op);
 		return 0;
+	case DT_OP_EACH:
+	case DT_OP_NEXT:
+		return run_list(g, op);
 	case DT_OP_SKIP:
 		return op->c;
 	case DT_OP_SKIP_ZERO:
@@ -611,9 +651,10 @@ uint64_t gather_run(struct gather *g)
 	}
 	g->slot = NULL;
 	g->event = NULL;
-	g->at = g->top = 0;
+	g->at = g->top = g->depth = g->turns = 0;
 	g->failed = g->over = false;
-	g->unreadable = 0;
+	for (uint32_t i = 0; i < DT_PROGRAM_FIELDS_MAX / 64; i++)
+		g->unreadable[i] = 0;
 	read_cache_clear(g);
 	for (uint32_t i = 0; i < program->op_count && !g->over; i++) {
 		if (program->ops[i].code == DT_OP_END)

@@ -27,6 +27,14 @@ struct window {
 	uint8_t bytes[WINDOW_SIZE];
 };
 
+/* A list that is being written. */
+struct gather_list {
+	uint32_t count_at, limit, start; /* in the event; of the element */
+	uint32_t left, number; /* elements to come; of the element */
+	uint32_t field;
+	bool failed; /* some of this element couldn't be read */
+};
+
 struct gather {
 	const struct dt_control *control;
 	const struct dt_program *program;
@@ -45,8 +53,12 @@ struct gather {
 	uint32_t top; /* numbers on the stack */
 	bool failed; /* since the last field: a read failed */
 	bool over; /* the program has ended */
-	uint64_t unreadable; /* one bit per field */
+	uint64_t unreadable[DT_PROGRAM_FIELDS_MAX / 64]; /* one bit per field */
 	uint64_t stack[DT_PROGRAM_STACK];
+	uint64_t locals[DT_LOCALS_MAX];
+	uint32_t depth; /* of lists */
+	uint32_t turns; /* elements so far, of all lists */
+	struct gather_list lists[DT_LISTS_MAX];
 	uint32_t next_window;
 	struct window windows[WINDOWS];
 };
@@ -62,6 +74,18 @@ uint64_t gather_event(const struct dt_control *control, const struct dt_program 
 struct dt_slot *gather_ask(const struct dt_control *control, uint32_t id, uint32_t size);
 /* gather.c: at a function's exit, its return stub's slot; else NULL. */
 const struct dt_return_slot *gather_stub(const struct gather *g);
+/* gather.c: aligns the next field, of `room` bytes. False: no room, or no event. */
+bool gather_align(struct gather *g, uint32_t to, uint32_t room);
+/* gather.c: ends a field: notes whether some of it could not be read. */
+void gather_close(struct gather *g, uint32_t field);
+
+/* lists.c: the operations of lists; give the number of operations to skip, modulo 2^32: back for
+ * the next element. */
+void lists_begin(struct gather *g, const struct dt_op *op, uint64_t count);
+uint32_t lists_each(struct gather *g, const struct dt_op *op);
+uint32_t lists_next(struct gather *g, const struct dt_op *op);
+/* lists.c: the next node in order of a tree, as std::map has. */
+uint64_t lists_tree_next(struct gather *g, uint64_t node);
 /* gather.c: `wanted`, or the bytes left in the event if fewer. */
 uint32_t gather_room(const struct gather *g, uint32_t wanted);
 
@@ -95,6 +119,8 @@ void read_cache_prefetch(struct gather *g, const uint64_t *addresses, uint32_t c
 void text_store(struct gather *g, uint64_t address, uint64_t length, bool counted, uint32_t most);
 /* text.c: the same with characters of 2 or 4 bytes, up to a NUL. */
 void text_store_wide(struct gather *g, uint64_t address, uint32_t size, uint32_t most);
+/* text.c: stores a number of 128 bits, in decimal. */
+void text_store_number(struct gather *g, uint64_t low, uint64_t high, bool is_signed);
 /* text.c: stores the thread's name; the names of unreadable fields. */
 void text_store_comm(struct gather *g);
 void text_store_unreadable(struct gather *g);

@@ -279,6 +279,50 @@ void text_store_wide(struct gather *g, uint64_t address, uint32_t size, uint32_t
 	put_byte(g, 0);
 }
 
+#define DIGITS 18u /* of one division */
+#define DIGITS_POWER 1000000000000000000ULL
+
+/* Divides a number of 128 bits; gives the rest. */
+static uint64_t divide(uint64_t *low, uint64_t *high, uint64_t by)
+{
+	uint64_t rest = *high % by;
+
+	*high /= by;
+	__asm__("divq %2" : "+a"(*low), "+d"(rest) : "r"(by) : "cc"); /* rest < by: no overflow */
+	return rest;
+}
+
+void text_store_number(struct gather *g, uint64_t low, uint64_t high, bool is_signed)
+{
+	char digits[3 * DIGITS];
+	bool is_negative = is_signed && high >> 63;
+	uint32_t count = 0;
+
+	if (!g->event || g->over || sizeof(digits) > g->program->size_max - g->at)
+		return;
+	if (g->failed) {
+		put_text(g, "(unreadable)");
+		put_byte(g, 0);
+		return;
+	}
+	if (is_negative) {
+		low = 0 - low;
+		high = ~high + !low;
+		put_byte(g, '-');
+	}
+	while (count < sizeof(digits) && (count == 0 || low || high)) {
+		uint64_t part = divide(&low, &high, DIGITS_POWER);
+
+		for (uint32_t i = 0; i < DIGITS && (i == 0 || part || low || high); i++) {
+			digits[count++] = (char)('0' + part % 10);
+			part /= 10;
+		}
+	}
+	while (count > 0)
+		put_byte(g, digits[--count]);
+	put_byte(g, 0);
+}
+
 /* The name is on the agent's own stack: read without a call, which a filter may forbid. */
 static void put_name(struct gather *g, const char name[NAME_SIZE])
 {
@@ -315,13 +359,13 @@ void text_store_unreadable(struct gather *g)
 	bool any = false;
 
 	for (uint32_t field = 0; field < DT_PROGRAM_FIELDS_MAX && name < end; field++) {
-		bool listed = g->unreadable >> field & 1;
+		bool listed = g->unreadable[field / 64] >> field % 64 & 1;
 
-		if (listed && any)
+		if (listed && any && g->at + 3 < g->program->size_max)
 			put_text(g, ", ");
 		any |= listed;
 		for (; *name; name++) {
-			if (listed)
+			if (listed && g->at + 1 < g->program->size_max)
 				put_byte(g, *name);
 		}
 		name++;

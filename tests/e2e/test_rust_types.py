@@ -9,6 +9,11 @@ from test_names import right_or_gone
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+def elements(*values):
+    return {"size": len(values), "elements": list(values)}
+
+
+ANN = {"name": "ann", "age": 30}
 THREE = {"a": 2, "b": 3, "c": 4}
 # name: [(arguments, result)]; None: not looked at
 EXPECTED = {
@@ -22,13 +27,13 @@ EXPECTED = {
               ({"s": {"variant": 2, "Circle": {"__0": 0}, "Rect": {"w": 0, "h": 0}}, "y": 3}, 0)],
     "color": [({"c": 0, "y": 1}, 0), ({"c": 200, "y": 2}, 200), ({"c": 201, "y": 3}, 201)],
     "opts": [({"a": "opt", "b": {"variant": 1, "Some": {"__0": 7}}, "y": 1}, {"variant": 1, "Some": {"__0": 19}}),
-             ({"a": "(null)", "b": {"variant": 0, "Some": {"__0": 0}}, "c": {"variant": 1, "Some": {"__0": 0}}, "y": 2},
+             ({"a": "(null)", "b": {"variant": 0, "Some": {"__0": 0}}, "c": {"variant": 1, "Some": {"__0": {"address": 0, "value": []}}}, "y": 2},
               {"variant": 0, "Some": {"__0": 0}})],
-    "vecs": [({"a": "AB", "d": "C", "e": "\x01\x02", "y": 1}, "AB\x08")],
+    "vecs": [({"a": "AB", "b": elements(1, 2, 3), "c": elements(4, 5), "d": "C", "e": "\x01\x02", "y": 1}, "AB\x08")],
     "strs": [({"a": "owned", "b": "byref", "c": "mutable", "d": "slice", "y": 1}, "ownedbyrefmutablesliceboxed")],
-    "prims": [({"a": [3, 5], "b": 228, "c": 1, "d": 1.5, "e": -3, "f": 99, "g": [1, 2, 3, 4], "h": {"__0": 11, "__1": 12}, "y": 1},
+    "prims": [({"a": str((5 << 64) + 3), "b": 228, "c": 1, "d": 1.5, "e": -3, "f": 99, "g": [1, 2, 3, 4], "h": {"__0": 11, "__1": 12}, "y": 1},
                {"__0": 239, "__1": 114})],
-    "refs": [({"y": 1}, {"variant": 1, "Ok": {"__0": 34}, "Err": {"__0": None}}),
+    "refs": [({"p": ANN, "q": {"value": [{"name": "bob", "age": 1}]}, "r": {"value": [{"value": {"name": "cy", "age": 2}}]}, "y": 1}, {"variant": 1, "Ok": {"__0": 34}, "Err": {"__0": None}}),
              ({"y": 0}, {"variant": 0, "Ok": {"__0": 0}, "Err": {"__0": "ann"}})],
     "unit": [({"y": 1}, {"variant": 1, "Err": {"__0": 1}}), ({"y": 9}, {"variant": 0, "Err": {"__0": 0}})],
     "rthree": [({"z": 5}, {"a": 5, "b": 6, "c": 7})],
@@ -41,7 +46,9 @@ def fits(found, expected, may_be_gone):
     if expected is None:
         return True
     if isinstance(expected, dict) and isinstance(found, dict):
-        return all(fits(found[key], value, may_be_gone) for key, value in expected.items())
+        return all(fits(found[key], value, may_be_gone) for key, value in expected.items() if key in found or not may_be_gone)
+    if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        return all(fits(one, value, may_be_gone) for one, value in zip(found, expected))
     return right_or_gone(found, expected) if may_be_gone else found == expected
 
 

@@ -19,7 +19,7 @@ static struct {
 	const char *filter;
 	const char *min_duration;
 	struct option_values contexts;
-	uint64_t every, first, string_max;
+	uint64_t every, first, string_max, deref;
 	const char *rate;
 	struct question_args question;
 	struct lttng_args lttng;
@@ -50,6 +50,7 @@ static const struct option_spec options[] = {
 	  .string = &args.min_duration },
 	PROTOTYPES_OPTION(args.prototypes),
 	FLOATS_OPTION(args.floats),
+	DEREF_OPTION(args.deref),
 	{ 0, "every", "N", "record the first hit and then every Nth", .size = &args.every },
 	{ 0, "first", "N", "record the first N hits", .size = &args.first },
 	{ 0, "rate", "N/s", "record at most N hits per second", .string = &args.rate },
@@ -113,6 +114,7 @@ static struct error *write_request(struct client *client, const struct add_reque
 	write_number(out, WIRE_FIRST, request->first);
 	write_number(out, WIRE_RATE, request->rate);
 	write_number(out, WIRE_STRING_MAX, request->string_max);
+	write_number(out, WIRE_DEREF, request->deref);
 	wire_text(out, WIRE_BY, request->by);
 	wire_text(out, WIRE_OF, request->of);
 	write_number(out, WIRE_KEYS, request->by || request->of ? request->keys : 0);
@@ -145,6 +147,8 @@ static struct error *add(const struct add_request *request, daemon_item_fn item,
 
 	if (request->string_max > DT_STRING_MAX || (request->string_max && request->string_max < 8))
 		return error_new(ERROR_USAGE, "--string-max: from 8 to %u", DT_STRING_MAX);
+	if (request->deref > DT_LISTS_MAX)
+		return error_new(ERROR_USAGE, "--deref: from 0 to %u", DT_LISTS_MAX);
 	struct error *error = daemon_call_connect(&client);
 	if (!error)
 		error = write_request(client, request);
@@ -224,6 +228,7 @@ static struct error *run(const struct words *words, int *ret_status)
 				       .every = args.every,
 				       .first = args.first,
 				       .string_max = args.string_max,
+				       .deref = args.deref,
 				       .wait = args.wait,
 				       .disabled = args.disabled,
 				       .all = args.all };

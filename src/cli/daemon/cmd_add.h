@@ -19,7 +19,7 @@ struct add_request {
 	const char *tracer;
 	char *const *arguments; /* of the tracer */
 	size_t argument_count;
-	uint64_t every, first, rate, string_max; /* 0: the default */
+	uint64_t every, first, rate, string_max, deref; /* 0: the default */
 	const char *by, *of; /* of the tracer count: counts by key; NULL: none */
 	uint64_t keys; /* with these: most different keys */
 	bool wait, disabled, all;

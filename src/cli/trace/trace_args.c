@@ -69,6 +69,7 @@ const struct option_spec trace_options[] = {
 	  .list = &trace_args.contexts },
 	{ 0, "string-max", "SIZE", "record at most SIZE bytes of a string (default: 256)",
 	  .size = &trace_args.string_max },
+	DEREF_OPTION(trace_args.deref),
 	PROTOTYPES_OPTION(trace_args.prototypes_file),
 	FLOATS_OPTION(trace_args.floats),
 	{ 0, "filter", "EXPR",
@@ -375,6 +376,8 @@ static struct error *check_words(const struct words *words)
 	if (trace_args.string_max > DT_STRING_MAX ||
 	    (trace_args.string_max && trace_args.string_max < 8))
 		return error_new(ERROR_USAGE, "--string-max: from 8 to %u", DT_STRING_MAX);
+	if (trace_args.deref > DT_LISTS_MAX)
+		return error_new(ERROR_USAGE, "--deref: from 0 to %u", DT_LISTS_MAX);
 	if (trace_args.follow_exec && trace_args.tracer->kind != TRACER_CTF &&
 	    trace_args.tracer->kind != TRACER_COUNT)
 		return error_new(ERROR_USAGE,

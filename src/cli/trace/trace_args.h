@@ -26,7 +26,7 @@ struct trace_args {
 	const char *filter; /* from trace_args_check on whole_filter */
 	const char *min_duration;
 	char *whole_filter; /* with --min-duration */
-	uint64_t string_max;
+	uint64_t string_max, deref;
 	uint64_t every, first;
 	const char *rate_text;
 	uint64_t rate;

@@ -181,6 +181,7 @@ struct tracepoint_spec trace_begin_spec(const struct option_value *value)
 					 .first = trace_args.first,
 					 .rate = trace_args.rate,
 					 .string_max = (uint32_t)trace_args.string_max,
+					 .deref = (uint32_t)trace_args.deref,
 					 .prototypes = trace_args.prototypes,
 					 .floats = floats_size(trace_args.floats),
 					 .sync = trace_args.sync,

@@ -227,6 +227,7 @@ static struct error *add_one(struct beside *beside, const struct option_value *v
 	write_number(out, WIRE_FIRST, trace_args.first);
 	write_number(out, WIRE_RATE, trace_args.rate);
 	write_number(out, WIRE_STRING_MAX, trace_args.string_max);
+	write_number(out, WIRE_DEREF, trace_args.deref);
 	if (beside->output)
 		wire_text(out, WIRE_OUTPUT, beside->output);
 	struct error *error = client_write_arguments(out, trace_args.tracer->name, &argument,

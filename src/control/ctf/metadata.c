@@ -229,6 +229,49 @@ static void metadata_field_type(struct strbuf *buf, const struct event_field *fi
 	}
 }
 
+/* Appends the array of the list that ends at `end`, after the type of its elements. */
+static void metadata_list_name(struct strbuf *buf, const struct event_type *type, size_t end)
+{
+	metadata_field_name(buf, type, end);
+	strbuf_printf(buf, "[");
+	metadata_field_name(buf, type, end);
+	strbuf_printf(buf, "__length];\n");
+}
+
+/* The end of the list whose only element ends at `index`; 0: none. */
+static size_t list_of_element(const struct event_type *type, size_t index)
+{
+	size_t end = index + 1;
+
+	if (end >= type->field_count || type->fields[end].type != FIELD_END)
+		return 0;
+	return type->fields[event_field_find_begin(type->fields, end)].type == FIELD_LIST ? end : 0;
+}
+
+/* Appends a field of the events, which may be (part of) a list. False: it is neither. */
+static bool metadata_list(struct strbuf *buf, const struct event_type *type, size_t index)
+{
+	const struct event_field *field = &type->fields[index];
+	size_t list = list_of_element(type, index);
+
+	if (field->type == FIELD_LIST) {
+		strbuf_printf(buf, "\t\tu32 ");
+		metadata_field_name(buf, type,
+				    event_field_find_end(type->fields, type->field_count, index));
+		strbuf_printf(buf, "__length;\n");
+		return true;
+	}
+	if (field->type == FIELD_END &&
+	    type->fields[event_field_find_begin(type->fields, index)].type == FIELD_LIST)
+		return true;
+	if (!list || event_field_opens(field))
+		return false;
+	strbuf_printf(buf, "\t\t");
+	metadata_field_type(buf, field);
+	metadata_list_name(buf, type, list);
+	return true;
+}
+
 /* Appends a field, and before it a field for bytes from `at` on that natural alignment doesn't
  * account for. */
 static void metadata_field(struct strbuf *buf, const struct event_type *type, size_t index,
@@ -273,7 +316,8 @@ void metadata_event(struct strbuf *buf, const struct event_type *type)
 		strbuf_printf(buf, " /* at 0x%" PRIx64 " */", type->address);
 	strbuf_printf(buf, "\n\tfields := struct {\n");
 	for (size_t i = 0; i < type->field_count; i++) {
-		metadata_field(buf, type, i, at, &gaps);
+		if (!metadata_list(buf, type, i))
+			metadata_field(buf, type, i, at, &gaps);
 		if (type->fields[i].offset)
 			at = (uint32_t)event_field_end(&type->fields[i]);
 	}

@@ -161,6 +161,9 @@ bool type_find_member(const struct type *type, const char *name, struct member *
 
 /* The tag of an enumeration with values in it (Rust). False: not such a type. */
 bool type_find_tag(const struct type *type, struct member *ret_tag);
+/* debug_template.c: an argument of a template or of a generic type, counted from 0; only types
+ * count. */
+bool type_argument(const struct type *type, unsigned number, struct type *ret_type);
 struct variant {
 	struct member member; /* name and content */
 	bool has_value; /* of the tag; false: any value that no other variant has */

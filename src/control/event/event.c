@@ -52,10 +52,10 @@ static bool is_taken(const struct event_field *fields, size_t index)
 	for (size_t i = index; i-- > 0;) {
 		const struct event_field *other = &fields[i];
 
-		if (other->type == FIELD_STRUCT && depth == 0)
+		if (event_field_opens(other) && depth == 0)
 			return false;
-		depth -= other->type == FIELD_STRUCT;
-		if (depth == 0 && other->type != FIELD_STRUCT &&
+		depth -= event_field_opens(other);
+		if (depth == 0 && !event_field_opens(other) &&
 		    have_same_name(other, &fields[index]))
 			return true;
 		depth += other->type == FIELD_END;
@@ -78,16 +78,31 @@ void event_field_name(const struct event_field *fields, size_t index,
 		snprintf(ret_name + length, EVENT_NAME_MAX - length, "__%zu", index);
 }
 
-/* The beginning of the struct that ends at `end`. */
-static size_t find_begin(const struct event_field *fields, size_t end)
+bool event_field_opens(const struct event_field *field)
+{
+	return field->type == FIELD_STRUCT || field->type == FIELD_LIST;
+}
+
+size_t event_field_find_begin(const struct event_field *fields, size_t end)
 {
 	size_t at = end, depth = 1;
 
 	while (depth && at-- > 0) {
 		depth += fields[at].type == FIELD_END;
-		depth -= fields[at].type == FIELD_STRUCT;
+		depth -= event_field_opens(&fields[at]);
 	}
 	return depth ? end : at;
+}
+
+size_t event_field_find_end(const struct event_field *fields, size_t count, size_t begin)
+{
+	size_t at = begin, depth = 1;
+
+	while (depth && ++at < count) {
+		depth += event_field_opens(&fields[at]);
+		depth -= fields[at].type == FIELD_END;
+	}
+	return depth ? begin : at;
 }
 
 const char (*event_type_labels(struct event_type *type))[EVENT_NAME_MAX]
@@ -99,8 +114,8 @@ const char (*event_type_labels(struct event_type *type))[EVENT_NAME_MAX]
 	for (size_t i = 0; i < type->field_count && type->labels; i++) {
 		event_field_name(type->fields, i, type->labels[i]);
 		if (type->fields[i].type == FIELD_END)
-			memmove(type->labels[find_begin(type->fields, i)], type->labels[i],
-				EVENT_NAME_MAX);
+			memmove(type->labels[event_field_find_begin(type->fields, i)],
+				type->labels[i], EVENT_NAME_MAX);
 	}
 	return (const char(*)[EVENT_NAME_MAX])type->labels;
 }
@@ -118,7 +133,7 @@ const char *event_field_label(const struct event_field *field, int64_t value)
 
 size_t event_field_end(const struct event_field *field)
 {
-	if (field->type == FIELD_STRUCT || field->type == FIELD_END)
+	if (event_field_opens(field) || field->type == FIELD_END)
 		return field->offset;
 	return field->offset + (size_t)field->size * (field->count ? field->count : 1);
 }
@@ -136,22 +151,53 @@ static size_t measure_frames(const uint8_t *bytes, size_t at, size_t size)
 									0;
 }
 
-size_t event_measure(const struct event_type *type, const void *event, size_t size)
-{
-	const uint8_t *bytes = event, *end;
-	size_t at = sizeof(uint64_t);
+struct measure {
+	const struct event_type *type;
+	const uint8_t *bytes;
+	size_t size;
+};
 
-	for (size_t i = 0; i < type->field_count && at; i++) {
-		const struct event_field *field = &type->fields[i];
-		size_t align = field->size ? field->size : 1;
+static size_t measure_fields(const struct measure *m, size_t from, size_t to, size_t at);
+
+/* Bytes of a list, from `at` on; 0: too many. Every element has a byte at least. */
+static size_t measure_list(const struct measure *m, size_t index, size_t end, size_t at)
+{
+	size_t start = (at + 3) / 4 * 4, align = m->type->fields[index].size;
+	uint32_t count;
+
+	if (start + 4 > m->size)
+		return 0;
+	memcpy(&count, m->bytes + start, sizeof(count));
+	at = start + 4;
+	at = align ? (at + align - 1) / align * align : at;
+	if (count > m->size)
+		return 0;
+	for (uint32_t i = 0; i < count && at; i++)
+		at = measure_fields(m, index + 1, end, at);
+	return at <= m->size ? at : 0;
+}
+
+/* Offset after the fields, which begin at `at`; 0: they don't fit. */
+static size_t measure_fields(const struct measure *m, size_t from, size_t to, size_t at)
+{
+	const uint8_t *bytes = m->bytes, *end;
+
+	for (size_t i = from; i < to && at; i++) {
+		const struct event_field *field = &m->type->fields[i];
+		size_t align = field->size ? field->size : 1, last;
 
 		switch (field->type) {
 		case FIELD_STRING:
-			end = at < size ? memchr(bytes + at, 0, size - at) : NULL;
+			end = at < m->size ? memchr(bytes + at, 0, m->size - at) : NULL;
 			at = end ? (size_t)(end - bytes) + 1 : 0;
 			break;
 		case FIELD_FRAMES:
-			at = measure_frames(bytes, at, size);
+			at = measure_frames(bytes, at, m->size);
+			break;
+		case FIELD_LIST:
+			last = event_field_find_end(m->type->fields, m->type->field_count, i);
+			at = measure_list(m, i, last, at);
+			i = last;
 			break;
 		case FIELD_END:
 			break;
@@ -162,10 +208,17 @@ size_t event_measure(const struct event_type *type, const void *event, size_t si
 			at = (at + align - 1) / align * align;
 			at += (size_t)field->size * (field->count ? field->count : 1);
 		}
-		if (at > size)
+		if (at > m->size)
 			at = 0;
 	}
 	return at;
+}
+
+size_t event_measure(const struct event_type *type, const void *event, size_t size)
+{
+	struct measure m = { .type = type, .bytes = event, .size = size };
+
+	return measure_fields(&m, 0, type->field_count, sizeof(uint64_t));
 }
 
 uint32_t event_type_pool_size(const struct event_type *type)

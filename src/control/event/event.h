@@ -17,6 +17,9 @@ enum field_type {
 	FIELD_ENUM, /* a number with names */
 	FIELD_STRING, /* ends with a NUL; only in events of variable size */
 	FIELD_FRAMES, /* addresses, with their count as u32 before them; likewise */
+	/* begins a list, of any number of elements with their count as u32 before them: one number,
+	 * string or struct, up to the FIELD_END; `size` is the alignment of elements; likewise */
+	FIELD_LIST,
 	FIELD_STRUCT, /* begins a struct: members up to the FIELD_END of the same name */
 	FIELD_END,
 };
@@ -89,6 +92,11 @@ void event_field_name(const struct event_field *fields, size_t index,
 		      char ret_name[EVENT_NAME_MAX]);
 /* The names of all fields, a struct's also at its beginning. NULL: out of memory. */
 const char (*event_type_labels(struct event_type *type))[EVENT_NAME_MAX];
+/* Does the field begin a struct or a list? */
+bool event_field_opens(const struct event_field *field);
+/* The FIELD_END of the struct or list that begins at `begin`, and the other way round. */
+size_t event_field_find_end(const struct event_field *fields, size_t count, size_t begin);
+size_t event_field_find_begin(const struct event_field *fields, size_t end);
 /* Offset after a field's last byte, in an event of fixed size. */
 size_t event_field_end(const struct event_field *field);
 /* The name of a FIELD_ENUM's value; NULL: it has none. */

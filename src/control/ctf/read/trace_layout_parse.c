@@ -217,7 +217,7 @@ static void parse_array(struct tsdl *tsdl, const struct layout_fields *before,
 	if (counter) {
 		*tsdl = name;
 		field->array = LAYOUT_COUNTED;
-		if (field->kind != LAYOUT_HEX || !before->count ||
+		if (!before->count ||
 		    !counts(&before->items[before->count - 1], counter))
 			tsdl->failed = true;
 	} else {

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "shared/program.h"
+
 /* ---- as the user sees it -------------------------------------------------------------------- */
 
 /* "int32_t size", "string path", "uint8_t buffer[16]" */
@@ -16,6 +18,8 @@ static void describe_field(const struct event_field *field, char *ret_text, size
 		snprintf(type, sizeof(type), "backtrace");
 	else if (field->type == FIELD_STRUCT)
 		snprintf(type, sizeof(type), "struct");
+	else if (field->type == FIELD_LIST)
+		snprintf(type, sizeof(type), "list");
 	else if (field->type == FIELD_FLOAT)
 		snprintf(type, sizeof(type), field->size == 4 ? "float" : "double");
 	else if (field->type == FIELD_ENUM)
@@ -42,7 +46,7 @@ static void add_fields(struct wire_out *out, const struct tracepoint_info *info)
 			describe_field(field, text, sizeof(text));
 			wire_text(out, WIRE_FIELD, text);
 		}
-		depth += field->type == FIELD_STRUCT;
+		depth += event_field_opens(field);
 	}
 }
 
@@ -156,6 +160,7 @@ struct error *tracepoint_message_read(const struct wire_message *message,
 		.string_max = (uint32_t)wire_get_number(message, WIRE_STRING_MAX, 0),
 		.floats = (uint8_t)wire_get_number(message, WIRE_FLOATS, 0),
 		.sync = wire_get_number(message, WIRE_SYNC, 0),
+		.deref = (uint32_t)wire_get_number(message, WIRE_DEREF, 0),
 		.prototypes = wire_get_text(message, WIRE_PROTOTYPES),
 		.tracer = wire_get_text(message, WIRE_TRACER),
 		.tracer_argument = wire_get_text(message, WIRE_ARGUMENT),
@@ -168,6 +173,8 @@ struct error *tracepoint_message_read(const struct wire_message *message,
 	};
 	if (spec->floats != 0 && spec->floats != sizeof(float) && spec->floats != sizeof(double))
 		return error_new(ERROR_USAGE, "--floats: 4 or 8 bytes");
+	if (spec->deref > DT_LISTS_MAX)
+		return error_new(ERROR_USAGE, "--deref: from 0 to %u", DT_LISTS_MAX);
 	if (!spec->location || shape > WIRE_FUNCTION)
 		return error_new(ERROR_USAGE, "the location is missing, or the shape is unknown");
 	spec->kind = kinds[shape];

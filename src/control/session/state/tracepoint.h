@@ -28,6 +28,7 @@ struct tracepoint_spec {
 	const char *const *contexts; /* TYPEs to add to its events */
 	size_t context_count;
 	uint64_t every, first, rate; /* which hits are recorded (trampoline.h); 0: all */
+	uint32_t deref; /* levels of pointers to structs that are followed */
 	uint32_t string_max; /* bytes of a string that are recorded; 0: the default */
 	const char *tracer; /* a name in the table of tracers; NULL: ctf */
 	const char *tracer_argument; /* NULL: none */

@@ -110,6 +110,21 @@ static void add_value(struct event_line *line, const struct event_field *field,
 
 /* ---- fields ---------------------------------------------------------------------------------- */
 
+struct walked {
+	const struct event_field *fields;
+	size_t count;
+	const char (*names)[EVENT_NAME_MAX];
+};
+
+/* `name`: NULL for an element of a list. */
+static void add_key(struct event_line *line, const char *name)
+{
+	if (name)
+		event_line_key(line, name);
+	else
+		event_line_element(line);
+}
+
 static void add_string(struct event_line *line, const char *name, struct cursor *cursor)
 {
 	size_t room = cursor->end > cursor->at ? cursor->end - cursor->at : 0;
@@ -117,10 +132,28 @@ static void add_string(struct event_line *line, const char *name, struct cursor 
 	size_t length = room ? strnlen(start, room) : 0;
 
 	cursor->at += length + 1;
-	if (event_line_is_silent(name, true, length))
+	if (name && event_line_is_silent(name, true, length))
 		return;
-	event_line_key(line, name);
-	event_line_string(line, start, length);
+	add_key(line, name);
+	event_line_string(line, room ? start : "", length);
+}
+
+static void add_fields(struct event_line *line, const struct walked *walked, size_t from,
+		       size_t to, bool is_list, struct cursor *cursor);
+
+/* Elements have no names of their own. */
+static void add_list(struct event_line *line, const struct walked *walked, size_t index,
+		     size_t end, struct cursor *cursor)
+{
+	cursor->at = (cursor->at + 3) & ~3ULL;
+	uint64_t count = load(cursor, 4);
+
+	cursor->at += 4;
+	align(cursor, &walked->fields[index]);
+	event_line_open(line, '[');
+	for (uint64_t i = 0; i < count && cursor->at < cursor->end; i++)
+		add_fields(line, walked, index + 1, end, true, cursor);
+	event_line_close(line, '[');
 }
 
 static void add_field(struct event_line *line, const struct event_field *field, const char *name,
@@ -132,19 +165,38 @@ static void add_field(struct event_line *line, const struct event_field *field, 
 		break;
 	case FIELD_STRUCT: /* its size is its alignment */
 		align(cursor, field);
-		event_line_key(line, name);
+		add_key(line, name);
 		event_line_open(line, '{');
 		break;
 	case FIELD_STRING:
 		add_string(line, name, cursor);
 		break;
 	case FIELD_FRAMES:
-		event_line_key(line, name);
+		add_key(line, name);
 		add_frames(line, cursor);
 		break;
 	default:
-		event_line_key(line, name);
+		add_key(line, name);
 		add_value(line, field, cursor);
+	}
+}
+
+/* `is_list`: the first field is an element's. */
+static void add_fields(struct event_line *line, const struct walked *walked, size_t from,
+		       size_t to, bool is_list, struct cursor *cursor)
+{
+	for (size_t i = from; i < to; i++) {
+		const char *name = is_list && i == from ? NULL : walked->names[i];
+
+		if (walked->fields[i].type == FIELD_LIST) {
+			size_t end = event_field_find_end(walked->fields, walked->count, i);
+
+			add_key(line, name);
+			add_list(line, walked, i, end, cursor);
+			i = end;
+		} else {
+			add_field(line, &walked->fields[i], name, cursor);
+		}
 	}
 }
 
@@ -166,8 +218,10 @@ void line_add(struct event_line *line, struct event_type *type,
 
 	line->event = (struct frames_event){ event->pid, event->clock };
 	event_line_begin(line, &head);
-	for (size_t i = 0; i < type->field_count && labels; i++)
-		add_field(line, &type->fields[i], labels[i], &cursor);
+	struct walked walked = { type->fields, type->field_count, labels };
+
+	if (labels)
+		add_fields(line, &walked, 0, type->field_count, false, &cursor);
 	event_line_end(line);
 }
 

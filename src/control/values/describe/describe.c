@@ -142,6 +142,15 @@ uint16_t describe_xmms(const struct dt_program *program)
 	return xmms;
 }
 
+void describe_prepare(struct describe *d)
+{
+	const struct tracepoint *tracepoint = d->tracepoint;
+
+	d->shape.depth_max = SHAPE_DEPTH_MAX >> d->flatter;
+	d->shape.has_lists = tracepoint->tracer->uses_pool && !describe_is_keyed(tracepoint);
+	d->shape.deref = tracepoint->request->spec.deref;
+}
+
 static struct error *finish(struct describe *d)
 {
 	struct tramp_event *event = &d->tracepoint->probe.event;
@@ -298,7 +307,7 @@ static struct error *describe_all(struct describe *d, uint32_t string_max)
 	struct error *error = NULL;
 
 	shape_init(&d->shape, d->debug, string_max);
-	d->shape.depth_max = SHAPE_DEPTH_MAX >> d->flatter;
+	describe_prepare(d);
 	tracepoint->probe.event.is_pair = describe_is_pair(d);
 	if (tracepoint->probe.event.is_pair)
 		d->shape.size_most = PAIR_ENTRY_MAX;

@@ -99,6 +99,8 @@ bool describe_filters_exit(struct describe *d, const char *filter);
 bool describe_is_pair(struct describe *d);
 /* --every, --first, --rate: for the trampoline (*limits), or for the shape's program. */
 struct error *describe_set_limits(struct describe *d, struct tramp_limits *limits);
+/* Sets the shape's limits, of a shape that has nothing yet. */
+void describe_prepare(struct describe *d);
 /* The xmm registers that the program reads, as bits. */
 uint16_t describe_xmms(const struct dt_program *program);
 /* describe_exit.c: lays out the exit's event. */

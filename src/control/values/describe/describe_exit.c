@@ -308,7 +308,7 @@ static struct error *describe_in_order(struct describe *d, uint32_t string_max, 
 	struct error *error;
 
 	shape_init(&d->shape, d->debug, string_max);
-	d->shape.depth_max = SHAPE_DEPTH_MAX >> d->flatter;
+	describe_prepare(d);
 	if (d->tracepoint->probe.event.is_pair) {
 		/* one of the two gathered: the agent writes both */
 		d->shape.is_gathered = d->tracepoint->probe.event.program != NULL;

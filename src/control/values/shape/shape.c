@@ -28,6 +28,8 @@ void shape_free(struct shape *shape)
 	event_fields_free(shape->fields, shape->field_count);
 	vec_free(&shape->stores);
 	vec_free(&shape->guards);
+	vec_free(&shape->codes);
+	vec_free(&shape->lists);
 	vec_free(&shape->texts);
 	*shape = (struct shape){ 0 };
 }
@@ -57,7 +59,8 @@ struct value_store *shape_store(struct shape *shape, enum dt_op_code code, uint8
 				     .size = size,
 				     .load = size,
 				     .field = (uint16_t)(shape->field_count - 1),
-				     .guard = shape->guard };
+				     .guard = shape->guard,
+				     .blamed = shape->blamed };
 
 	if (!vec_push(&shape->stores, store)) {
 		shape->failed = true;
@@ -166,22 +169,56 @@ static void add_int(struct shape *shape, const char *name, const struct type *ty
 	if (value_is_number_size(type->size))
 		shape_number(shape, name, type->is_signed ? FIELD_INT : FIELD_UINT,
 			     (uint8_t)type->size, type->is_signed, place);
+	else if (type->size == 16)
+		shape_wide_number(shape, name, type->is_signed, place);
 	else
 		add_words(shape, name, type->size, place);
 }
 
-static void add_bool(struct shape *shape, const char *name, const struct type *type,
+static const struct {
+	char value;
+	const char *name;
+} escapes[] = { { 0, "'\\0'" },	 { 7, "'\\a'" },  { 8, "'\\b'" },	{ 9, "'\\t'" },
+		{ 10, "'\\n'" }, { 11, "'\\v'" }, { 12, "'\\f'" }, { 13, "'\\r'" },
+		{ 27, "'\\e'" }, { '\'', "'\\''" }, { '\\', "'\\\\'" } };
+
+/* A number with the character as its name, where it has one. */
+static void add_char(struct shape *shape, const char *name, const struct type *type,
 		     const struct value_place *place, unsigned depth)
 {
-	struct event_field *field =
-		value_is_number_size(type->size) ?
-			shape_number(shape, name, FIELD_ENUM, (uint8_t)type->size, false, place) :
-			NULL;
+	struct event_field *field;
+
+	if (type->size != 1) {
+		add_int(shape, name, type, place, depth);
+		return;
+	}
+	field = shape_number(shape, name, FIELD_ENUM, 1, type->is_signed, place);
+	for (size_t i = 0; field && i < sizeof(escapes) / sizeof(escapes[0]); i++)
+		shape_label(shape, field, escapes[i].name, escapes[i].value);
+	for (char c = ' '; field && c <= '~'; c++) {
+		char label[] = { '\'', c, '\'', '\0' };
+
+		if (c != '\'' && c != '\\')
+			shape_label(shape, field, label, c);
+	}
+}
+
+void shape_bool(struct shape *shape, const char *name, uint8_t size,
+		const struct value_place *place)
+{
+	struct event_field *field = shape_number(shape, name, FIELD_ENUM, size, false, place);
 
 	if (field) {
 		shape_label(shape, field, "false", 0);
 		shape_label(shape, field, "true", 1);
 	}
+}
+
+static void add_bool(struct shape *shape, const char *name, const struct type *type,
+		     const struct value_place *place, unsigned depth)
+{
+	if (value_is_number_size(type->size))
+		shape_bool(shape, name, (uint8_t)type->size, place);
 }
 
 static void add_enum(struct shape *shape, const char *name, const struct type *type,
@@ -233,20 +270,22 @@ static void add_float(struct shape *shape, const char *name, const struct type *
 		add_converted(shape, name, type, place);
 }
 
-static void begin_struct(struct shape *shape, const char *name, size_t *ret_index)
+void shape_begin_struct(struct shape *shape, const char *name, size_t *ret_index)
 {
 	*ret_index = shape->field_count;
 	shape_field(shape, name, FIELD_STRUCT, 1);
 }
 
 /* Readers of the trace align a struct as its strictest member. */
-static void end_struct(struct shape *shape, const char *name, size_t index)
+void shape_end_struct(struct shape *shape, const char *name, size_t index)
 {
 	uint8_t align = 1;
 
 	for (size_t i = index + 1; i < shape->field_count && !shape->failed; i++) {
 		uint8_t size = shape->fields[i].type == FIELD_FRAMES ? 8 : shape->fields[i].size;
 
+		if (shape->fields[i].type == FIELD_LIST && size < 4) /* its count */
+			size = 4;
 		if (shape->fields[i].type != FIELD_END && size > align)
 			align = size;
 	}
@@ -266,51 +305,11 @@ static void add_complex(struct shape *shape, const char *name, const struct type
 		shape_gone(shape, name);
 		return;
 	}
-	begin_struct(shape, name, &index);
+	shape_begin_struct(shape, name, &index);
 	place_member(place, part.size, &imaginary);
 	add_float(shape, "real", &part, place, depth);
 	add_float(shape, "imag", &part, &imaginary, depth);
-	end_struct(shape, name, index);
-}
-
-static void add_reference(struct shape *shape, const char *name, const struct type *type,
-			  const struct value_place *place, unsigned depth);
-
-static void add_pointer(struct shape *shape, const char *name, const struct type *type,
-			const struct value_place *place, unsigned depth)
-{
-	struct type target;
-
-	type_target(type, &target);
-	if (type->name && type->name[0] == '&') /* Rust's references */
-		add_reference(shape, name, type, place, depth);
-	else if (target.kind == TYPE_CHAR)
-		shape_add_string(shape, name, place);
-	else if (value_is_wide(&target))
-		shape_wide_text(shape, name, place, (uint8_t)target.size);
-	else
-		shape_number(shape, name, FIELD_HEX, 8, false, place);
-}
-
-/* The target of a reference if a number or a string; else its address. */
-static void add_reference(struct shape *shape, const char *name, const struct type *type,
-			  const struct value_place *place, unsigned depth)
-{
-	struct value_place behind;
-	struct type target;
-
-	type_target(type, &target);
-	type_complete(shape->debug, &target);
-	place_behind(place, &behind);
-	if (target.kind == TYPE_STRUCT && shape_text_type(shape, name, &target, &behind)) {
-		shape->is_gathered = true;
-	} else if (target.kind >= TYPE_INT && target.kind <= TYPE_POINTER &&
-		   depth < shape->depth_max) {
-		shape_value(shape, name, &target, &behind, depth + 1);
-		shape->is_gathered = true;
-	} else {
-		shape_number(shape, name, FIELD_HEX, 8, false, place);
-	}
+	shape_end_struct(shape, name, index);
 }
 
 static void add_bit_field(struct shape *shape, const char *name, const struct member *member,
@@ -383,20 +382,21 @@ static void add_struct(struct shape *shape, const char *name, const struct type 
 		shape_gone(shape, name);
 		return;
 	}
-	if (shape_text_type(shape, name, &complete, place))
+	if (shape_text_type(shape, name, &complete, place) ||
+	    shape_container(shape, name, &complete, place, depth))
 		return;
 	if (depth >= shape->depth_max) {
 		shape_note(shape, name, "<not recorded>");
 		return;
 	}
-	begin_struct(shape, name, &index);
+	shape_begin_struct(shape, name, &index);
 	if (type_find_tag(&complete, &tag))
 		shape_variants(shape, &complete, &tag, place, depth);
 	else
 		add_members(shape, &complete, place, depth);
 	if (!shape->failed && shape->field_count == index + 1)
 		shape_note(shape, "nothing", "<empty>");
-	end_struct(shape, name, index);
+	shape_end_struct(shape, name, index);
 }
 
 /* An array of structs: one field per element, named by its index. */
@@ -409,7 +409,7 @@ static void add_structs(struct shape *shape, const char *name, const struct type
 		shape_note(shape, name, "<not recorded>");
 		return;
 	}
-	begin_struct(shape, name, &index);
+	shape_begin_struct(shape, name, &index);
 	for (uint64_t i = 0; i < count && !shape->failed; i++) {
 		struct value_place part;
 		char number[24];
@@ -422,7 +422,7 @@ static void add_structs(struct shape *shape, const char *name, const struct type
 		place_member(place, i * element->size, &part);
 		shape_value(shape, number, element, &part, depth + 1);
 	}
-	end_struct(shape, name, index);
+	shape_end_struct(shape, name, index);
 }
 
 /* An array of numbers: element by element from registers, one copy from memory. */
@@ -470,7 +470,8 @@ static void add_array(struct shape *shape, const char *name, const struct type *
 		shape_gone(shape, name);
 		return;
 	}
-	if (element.kind == TYPE_CHAR && place_push_address(place, &address.ops)) {
+	if (element.kind == TYPE_CHAR && type->kind == TYPE_ARRAY &&
+	    place_push_address(place, &address.ops)) {
 		ops_const(&length.ops, count);
 		shape_text(shape, name, &address, &length, DT_STRING_BOUNDED);
 	} else if (element.kind == TYPE_STRUCT || element.kind == TYPE_UNION ||
@@ -490,10 +491,24 @@ static void add_array(struct shape *shape, const char *name, const struct type *
 	}
 }
 
+/* By its elements, where all of them are known: only 16 bytes of a register are. */
 static void add_vector(struct shape *shape, const char *name, const struct type *type,
 		       const struct value_place *place, unsigned depth)
 {
-	add_words(shape, name, type->size, place);
+	struct value_place last;
+	struct type element;
+	uint64_t count = type_count(type, &element);
+
+	if (!count || !value_is_number_size(element.size) || element.kind < TYPE_INT ||
+	    element.kind > TYPE_ENUM) {
+		add_words(shape, name, type->size, place);
+		return;
+	}
+	place_member(place, (count - 1) * element.size, &last);
+	if (place_has(&last, (uint32_t)element.size))
+		add_array(shape, name, type, place, depth);
+	else
+		shape_note(shape, name, "<not recorded>");
 }
 
 static void add_nothing(struct shape *shape, const char *name, const struct type *type,
@@ -504,11 +519,21 @@ static void add_nothing(struct shape *shape, const char *name, const struct type
 
 static void (*const adders[])(struct shape *shape, const char *name, const struct type *type,
 			      const struct value_place *place, unsigned depth) = {
-	[TYPE_VOID] = add_nothing,  [TYPE_INT] = add_int,	   [TYPE_BOOL] = add_bool,
-	[TYPE_CHAR] = add_int,	    [TYPE_FLOAT] = add_float,	   [TYPE_COMPLEX] = add_complex,
-	[TYPE_ENUM] = add_enum,	    [TYPE_POINTER] = add_pointer,  [TYPE_REFERENCE] = add_reference,
-	[TYPE_STRUCT] = add_struct, [TYPE_UNION] = add_struct,	   [TYPE_ARRAY] = add_array,
-	[TYPE_VECTOR] = add_vector, [TYPE_FUNCTION] = add_nothing, [TYPE_TEXT] = add_nothing,
+	[TYPE_VOID] = add_nothing,
+	[TYPE_INT] = add_int,
+	[TYPE_BOOL] = add_bool,
+	[TYPE_CHAR] = add_char,
+	[TYPE_FLOAT] = add_float,
+	[TYPE_COMPLEX] = add_complex,
+	[TYPE_ENUM] = add_enum,
+	[TYPE_POINTER] = shape_pointer,
+	[TYPE_REFERENCE] = shape_reference,
+	[TYPE_STRUCT] = add_struct,
+	[TYPE_UNION] = add_struct,
+	[TYPE_ARRAY] = add_array,
+	[TYPE_VECTOR] = add_vector,
+	[TYPE_FUNCTION] = add_nothing,
+	[TYPE_TEXT] = add_nothing,
 };
 
 void shape_value(struct shape *shape, const char *name, const struct type *type,

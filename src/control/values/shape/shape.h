@@ -42,6 +42,22 @@ struct value_store {
 	struct value_place length; /* DT_OP_STRING with a length of its own */
 	uint8_t mode; /* enum dt_string */
 	uint16_t guard; /* number of the shape's guard, from 1: stores 0 if it is 0; 0: none */
+	uint16_t blamed; /* number of the field that is listed if this can't be read; from 1 */
+};
+
+/* Operations that run before a field is stored. */
+struct shape_code {
+	uint16_t field;
+	struct value_ops ops;
+};
+
+/* A list: a FIELD_LIST, its element's fields, and a FIELD_END. */
+struct shape_list {
+	uint16_t field, end;
+	uint16_t blamed;
+	uint16_t most; /* elements */
+	uint8_t local; /* gets the element's number */
+	struct value_ops count, each; /* leaves the number of elements; begins an element */
 };
 
 struct value_texts {
@@ -56,6 +72,12 @@ struct shape {
 	VEC(struct value_store) stores;
 	VEC(struct value_ops) guards;
 	uint16_t guard; /* for stores added now */
+	uint16_t blamed; /* likewise */
+	VEC(struct shape_code) codes;
+	VEC(struct shape_list) lists;
+	bool has_lists; /* whoever takes the event knows lists; else containers are plain structs */
+	unsigned list_depth, locals; /* of lists around what is added now; local words in use */
+	unsigned deref, derefs; /* levels of pointers to follow; followed so far */
 	struct value_ops condition; /* of a gathered event: result 0 means no event */
 	struct tramp_limits limits; /* of a gathered event with a condition: apply after it */
 	struct value_texts texts; /* patterns of the condition */

@@ -35,6 +35,49 @@ bool value_is_wide(const struct type *type);
 bool shape_text_type(struct shape *shape, const char *name, const struct type *type,
 		     const struct value_place *place);
 
+/* shape_text.c: the offset of member a.b.c, and its type, which may be NULL. */
+bool shape_find_path(const struct type *type, const char *path, uint64_t *ret_offset,
+		     struct type *ret_type);
+/* shape_text.c: adds an integer of 16 bytes, as a decimal string. */
+void shape_wide_number(struct shape *shape, const char *name, bool is_signed,
+		       const struct value_place *place);
+
+/* shape.c: begins a struct, and ends it. */
+void shape_begin_struct(struct shape *shape, const char *name, size_t *ret_index);
+void shape_end_struct(struct shape *shape, const char *name, size_t index);
+/* shape.c: adds a bool, whose name is of two. */
+void shape_bool(struct shape *shape, const char *name, uint8_t size,
+		const struct value_place *place);
+
+/* shape_list.c: is there room for a list with that many local words? */
+bool shape_can_list(const struct shape *shape, unsigned locals);
+/* shape_list.c: a local word; they are given back by their number (shape->locals). */
+uint8_t shape_local(struct shape *shape);
+/* shape_list.c: adds operations that run before the next field. The last one sets `count`, which is
+ * 0 where a guard says so. */
+void shape_code(struct shape *shape, const struct value_ops *ops, uint8_t count);
+/* shape_list.c: adds a list of up to `most` elements, in the local word `count`. `each`: operations
+ * that begin an element; may be NULL. `place`: of the element, by the local word `number`. */
+void shape_add_list(struct shape *shape, const char *name, const struct type *element,
+		    const struct value_place *place, uint8_t count, uint8_t number, uint16_t most,
+		    const struct value_ops *each, unsigned depth);
+
+/* shape_container.c: adds a container, an optional value or a smart pointer by its contents. False:
+ * not such a type. */
+bool shape_container(struct shape *shape, const char *name, const struct type *type,
+		     const struct value_place *place, unsigned depth);
+
+/* shape_pointer.c: adds pointers and references. */
+void shape_pointer(struct shape *shape, const char *name, const struct type *type,
+		   const struct value_place *place, unsigned depth);
+void shape_reference(struct shape *shape, const char *name, const struct type *type,
+		     const struct value_place *place, unsigned depth);
+/* shape_pointer.c: adds an address, and what is there. `counts`: NULL, or a number of references
+ * to it. False: it can't be followed; nothing was added. */
+bool shape_target(struct shape *shape, const char *name, const struct type *target,
+		  const struct value_place *address, const struct value_place *counts,
+		  unsigned depth);
+
 /* shape_variant.c: adds the members of an enumeration with values in it. */
 void shape_variants(struct shape *shape, const struct type *type, const struct member *tag,
 		    const struct value_place *place, unsigned depth);

@@ -10,6 +10,9 @@
 
 #define HEAD 8u
 #define HW_RSP 4
+#define WIDE_ROOM 56u /* for a number of 128 bits */
+#define NAMES_ROOM 128u /* for names of unreadable fields */
+#define LIST_ROOM 4u /* of a list's elements, in strings of the greatest length */
 #define MARK_ROOM 32u /* for a mark in place of a string: (unreadable 0x...) */
 
 static uint32_t align_up(uint32_t at, uint32_t to)
@@ -70,6 +73,13 @@ static bool layout_plain(struct shape *shape, struct tramp_event *event)
 struct builder {
 	VEC(struct dt_op) ops;
 	const struct shape *shape;
+	size_t next_code;
+	struct {
+		const struct shape_list *list;
+		size_t each; /* its DT_OP_EACH */
+		uint32_t size; /* of the event, before its elements */
+	} lists[DT_LISTS_MAX];
+	size_t list_depth;
 	uint32_t size; /* maximum of the event */
 	bool failed;
 };
@@ -87,6 +97,11 @@ static void build_op(struct builder *b, enum dt_op_code code, uint8_t a, uint16_
 
 	ops_add(&one, code, a, bb, c);
 	build(b, &one);
+}
+
+static uint32_t blamed_field(const struct value_store *store)
+{
+	return store->blamed ? store->blamed - 1u : store->field;
 }
 
 /* Pushes the value, or 0 if its guard is 0. */
@@ -113,7 +128,7 @@ static void build_number(struct builder *b, const struct value_store *store)
 	push_guarded(b, store, &value, &ops);
 	if (store->bit_size)
 		ops_add(&ops, DT_OP_BITS, store->bit_offset, store->bit_size, store->is_signed);
-	ops_add(&ops, DT_OP_STORE, store->size, 0, store->field);
+	ops_add(&ops, DT_OP_STORE, store->size, 0, blamed_field(store));
 	build(b, &ops);
 	b->size = align_up(b->size, store->size) + store->size;
 }
@@ -132,6 +147,25 @@ static void build_string(struct builder *b, const struct value_store *store)
 	b->size += store->count + MARK_ROOM + 1;
 }
 
+/* A number of 128 bits. */
+static void build_wide(struct builder *b, const struct value_store *store)
+{
+	struct value_ops ops = { .count = 0 };
+
+	for (uint64_t offset = 0; offset < 16; offset += 8) {
+		struct value_ops value = { .count = 0 };
+		struct value_place half;
+
+		place_member(&store->place, offset, &half);
+		if (!place_push(&half, 8, false, &value))
+			ops_const(&value, 0);
+		push_guarded(b, store, &value, &ops);
+	}
+	ops_add(&ops, DT_OP_WIDE, store->is_signed, 0, 0);
+	build(b, &ops);
+	b->size += WIDE_ROOM;
+}
+
 static void build_memory(struct builder *b, const struct value_store *store)
 {
 	struct value_ops value = { .count = 0 }, ops = { .count = 0 };
@@ -139,7 +173,8 @@ static void build_memory(struct builder *b, const struct value_store *store)
 	if (!place_push_address(&store->place, &value))
 		ops_const(&value, 0);
 	push_guarded(b, store, &value, &ops);
-	ops_add(&ops, (enum dt_op_code)store->code, store->size, store->count, store->field);
+	ops_add(&ops, (enum dt_op_code)store->code, store->size, store->count,
+		blamed_field(store));
 	build(b, &ops);
 	b->size = align_up(b->size, store->size) + store->count;
 }
@@ -155,6 +190,13 @@ static void build_store(struct builder *b, const struct value_store *store)
 		break;
 	case DT_OP_COPY:
 		build_memory(b, store);
+		break;
+	case DT_OP_WIDE:
+		build_wide(b, store);
+		break;
+	case DT_OP_UNREADABLE:
+		build_op(b, DT_OP_UNREADABLE, 0, 0, 0);
+		b->size += NAMES_ROOM;
 		break;
 	case DT_OP_BACKTRACE:
 		build_op(b, DT_OP_BACKTRACE, 0, store->count, 0);
@@ -196,10 +238,13 @@ static bool place_can_fail(const struct value_place *place)
 /* Can a field be unreadable? Then the event has a list of unreadable fields. */
 static bool can_fail(const struct shape *shape)
 {
+	if (shape->codes.count)
+		return true;
 	for (size_t i = 0; i < shape->stores.count; i++) {
 		const struct value_store *store = &shape->stores.items[i];
 
-		if (store->code != DT_OP_STRING && place_can_fail(&store->place))
+		if (store->code != DT_OP_STRING && store->code != DT_OP_WIDE &&
+		    place_can_fail(&store->place))
 			return true;
 	}
 	return false;
@@ -293,6 +338,66 @@ static void build_results(const struct shape *shape, struct builder *b)
 	build(b, &none);
 }
 
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+static const struct shape_list *list_of(const struct shape *shape, size_t field)
+{
+	for (size_t i = 0; i < shape->lists.count; i++) {
+		if (shape->lists.items[i].field == field)
+			return &shape->lists.items[i];
+	}
+	return NULL;
+}
+
+static void begin_list(struct builder *b, const struct shape_list *list, uint8_t align)
+{
+	if (!list || b->list_depth >= DT_LISTS_MAX) {
+		b->failed = true;
+		return;
+	}
+	build(b, &list->count);
+	build_op(b, DT_OP_LIST, align, list->most,
+		 list->blamed ? list->blamed - 1u : list->field);
+	b->size = align_up(align_up(b->size, 4) + 4, align);
+	b->lists[b->list_depth].list = list;
+	b->lists[b->list_depth].each = b->ops.count;
+	b->lists[b->list_depth++].size = b->size;
+	build_op(b, DT_OP_EACH, list->local, 0, 0);
+	build(b, &list->each);
+}
+
+/* Lists share the event: a list ends where its elements take more than its part. There is room for
+ * one more element, which is then removed. */
+static void end_list(struct builder *b, uint8_t align)
+{
+	uint32_t start = b->lists[--b->list_depth].size, element = align_up(b->size - start, align);
+	size_t each = b->lists[b->list_depth].each, most = b->lists[b->list_depth].list->most;
+	uint32_t part = (b->shape->string_max * LIST_ROOM) >> 2 * b->list_depth;
+
+	if (most * element <= part || most == 1)
+		part = (uint32_t)most * element;
+	build_op(b, DT_OP_NEXT, 0, 0, (uint32_t)(b->ops.count - each));
+	if (b->failed)
+		return;
+	b->ops.items[each].b = (uint16_t)part;
+	b->ops.items[each].c = (uint32_t)(b->ops.count - each - 2);
+	b->size = start + part + (most == 1 ? 0 : element);
+}
+
+static void build_lists(struct shape *shape, struct builder *b, size_t index)
+{
+	const struct event_field *field = &shape->fields[index];
+
+	for (; b->next_code < shape->codes.count &&
+	       shape->codes.items[b->next_code].field == index; b->next_code++)
+		build(b, &shape->codes.items[b->next_code].ops);
+	if (field->type == FIELD_LIST)
+		begin_list(b, list_of(shape, index), field->size);
+	if (field->type == FIELD_END && b->list_depth &&
+	    b->lists[b->list_depth - 1].list->end == index)
+		end_list(b, shape->fields[b->lists[b->list_depth - 1].list->field].size);
+}
+
 static void build_all(struct shape *shape, struct builder *b)
 {
 	size_t next = 0;
@@ -307,6 +412,7 @@ static void build_all(struct shape *shape, struct builder *b)
 		struct event_field *field = &shape->fields[i];
 
 		field->offset = 0;
+		build_lists(shape, b, i);
 		if (field->type == FIELD_STRUCT) {
 			build_op(b, DT_OP_ALIGN, field->size, 0, 0);
 			b->size = align_up(b->size, field->size);

@@ -43,6 +43,24 @@ void shape_wide_text(struct shape *shape, const char *name, const struct value_p
 		vec_last(&shape->stores)->load = unit;
 }
 
+void shape_wide_number(struct shape *shape, const char *name, bool is_signed,
+		       const struct value_place *place)
+{
+	struct value_store *store;
+	struct value_place high;
+
+	place_member(place, 8, &high);
+	if (!place_has(place, 8) || !place_has(&high, 8)) {
+		shape_gone(shape, name);
+		return;
+	}
+	shape_field(shape, name, FIELD_STRING, 0);
+	store = shape_store(shape, DT_OP_WIDE, 1, place);
+	if (store)
+		store->is_signed = is_signed;
+	shape->is_gathered = true;
+}
+
 void shape_add_string(struct shape *shape, const char *name, const struct value_place *pointer)
 {
 	shape_text(shape, name, pointer, NULL, DT_STRING_NUL);
@@ -83,8 +101,8 @@ static const struct {
 	{ "[]uint8", "array", "len", 24 },
 };
 
-/* The offset of member a.b.c in the type. */
-static bool find_path(const struct type *type, const char *path, uint64_t *ret_offset)
+bool shape_find_path(const struct type *type, const char *path, uint64_t *ret_offset,
+		     struct type *ret_type)
 {
 	struct type here = *type;
 	uint64_t offset = 0;
@@ -102,6 +120,8 @@ static bool find_path(const struct type *type, const char *path, uint64_t *ret_o
 		path += length + (path[length] == '.');
 	}
 	*ret_offset = offset;
+	if (ret_type)
+		*ret_type = here;
 	return true;
 }
 
@@ -117,8 +137,8 @@ bool value_text(const struct type *type, const struct value_place *place,
 		if (strncmp(called, text_types[i].type, strlen(text_types[i].type)) != 0 ||
 		    (text_types[i].size && (type->size != text_types[i].size ||
 					    strcmp(called, text_types[i].type) != 0)) ||
-		    !find_path(type, text_types[i].address, &address) ||
-		    !find_path(type, text_types[i].length, &length))
+		    !shape_find_path(type, text_types[i].address, &address, NULL) ||
+		    !shape_find_path(type, text_types[i].length, &length, NULL))
 			continue;
 		place_member(place, address, ret_address);
 		place_member(place, length, ret_length);

@@ -1,0 +1,188 @@
+"""C++: containers, optional values and pointers by their contents, as gdb's pretty printers show them; broken containers say so."""
+import json
+import os
+import subprocess
+
+import pytest
+
+from harness import compile_once
+
+PROGRAMS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "programs")
+FUNCTIONS = ["rows", "nested", "trees", "hashes", "maybes", "owned", "plain", "wide"]
+
+# Every argument of every call, by gdb's own printers.
+GDB = """
+import gdb, json
+def convert(value):
+    kind = value.type.strip_typedefs()
+    if kind.code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF):
+        value = value.referenced_value()
+        kind = value.type.strip_typedefs()
+    printer = gdb.default_visualizer(value)
+    if printer:
+        hint = getattr(printer, "display_hint", lambda: None)()
+        if hint == "string":
+            text = printer.to_string()
+            return text.string() if isinstance(text, gdb.Value) else text.value().string(length=text.length) if hasattr(text, "length") else str(text)
+        children = [convert(child) if isinstance(child, gdb.Value) else child for _, child in printer.children()]
+        return [list(pair) for pair in zip(children[::2], children[1::2])] if hint == "map" else children
+    if kind.code == gdb.TYPE_CODE_STRUCT:
+        return {field.name: convert(value[field]) for field in kind.fields()}
+    if kind.code == gdb.TYPE_CODE_ARRAY:
+        low, high = kind.range()
+        return [convert(value[i]) for i in range(low, high + 1)]
+    if kind.code == gdb.TYPE_CODE_FLT:
+        return float(value)
+    if kind.code == gdb.TYPE_CODE_PTR:
+        return "pointer"
+    return str(value) if kind.sizeof == 16 else int(value)
+class Look(gdb.Breakpoint):
+    def stop(self):
+        frame = gdb.selected_frame()
+        found = [convert(frame.read_var(symbol)) for symbol in frame.block() if symbol.is_argument]
+        print("LOOK " + json.dumps([self.location, found]))
+        return False
+gdb.execute("set confirm off")
+gdb.execute("set print elements 0")
+for name in %r:
+    Look(name)
+gdb.execute("run")
+"""
+
+
+@pytest.fixture(name="program")
+def compile_program(scratch):
+    return compile_once(["g++", "-g", "-O0", "-std=c++17", "-pthread", os.path.join(PROGRAMS, "std_types.cc")],
+                        os.path.join(scratch, "program"))
+
+
+def ask_gdb(program, scratch):
+    script = os.path.join(scratch, "look.py")
+    with open(script, "w") as file:
+        file.write(GDB % FUNCTIONS)
+    text = subprocess.run(["gdb", "-q", "-batch", "-x", script, program], check=True, capture_output=True, text=True).stdout
+    calls = {name: [] for name in FUNCTIONS}
+    for line in text.splitlines():
+        if line.startswith("LOOK "):
+            name, arguments = json.loads(line.removeprefix("LOOK "))
+            calls[name].append(arguments)
+    return calls
+
+
+def bare(value):
+    """The fields without lengths of lists."""
+    if isinstance(value, dict):
+        return {key: bare(member) for key, member in value.items() if not key.endswith("__length")}
+    return [bare(element) for element in value] if isinstance(value, list) else value
+
+
+def as_gdb(value):
+    """A value of the trace, as gdb's printers see it: containers are lists."""
+    if isinstance(value, list):
+        return [as_gdb(element) for element in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {"size", "elements"}:
+        return as_gdb(value["elements"])
+    if "value" in value and set(value) <= {"has_value", "value", "address", "use_count"}:
+        return as_gdb(value["value"])
+    if set(value) == {"first", "second"}:
+        return [as_gdb(value["first"]), as_gdb(value["second"])]
+    return {key: as_gdb(member) for key, member in value.items()}
+
+
+def is_equal(ours, theirs):
+    """Lists of ours have 16 elements at most. A pointer of gdb's is what a smart pointer has in it, or an address."""
+    if theirs == "pointer" or theirs == ["pointer"] or (theirs == [] and ours == []):
+        return isinstance(ours, (int, list))
+    if isinstance(theirs, list) and isinstance(ours, list):
+        return len(ours) == min(len(theirs), 16) and all(map(is_equal, ours, theirs))
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        return ours.keys() == theirs.keys() and all(is_equal(ours[key], theirs[key]) for key in ours)
+    return ours == theirs or isinstance(theirs, float) and abs(ours - theirs) < 1e-6
+
+
+def elements(*values):
+    return {"size": len(values), "elements": list(values)}
+
+
+def test_as_gdb_shows_them(dyntrace, scratch, program):
+    """Vectors, also of bits, of texts, of vectors; maps, sets, lists, deques; optional values, pointers, wide numbers, registers."""
+    words = [word for name in FUNCTIONS + ["result"] for word in ("--function", name)]
+    _, trace = dyntrace.trace("-e", *words, "--", program)
+    calls = ask_gdb(program, scratch)
+    assert sum(map(len, calls.values())) == 12
+    for name in FUNCTIONS:
+        events = [{key: value for key, value in bare(event.fields).items() if key != "unreadable"}
+                  for event in trace.named(name + "_entry")]
+        assert len(events) == len(calls[name]), name
+        for event, call in zip(events, calls[name]):
+            for (argument, ours), theirs in zip(event.items(), call):
+                if name == "rows" and argument == "texts" and len(theirs) == 16:
+                    continue  # below
+                assert is_equal(as_gdb(ours), theirs), (name, argument, ours, theirs)
+    assert trace.lost == 0 and not any(event.fields.get("unreadable") for event in trace.events)
+    # and what gdb doesn't tell so
+    rows = [bare(event.fields) for event in trace.named("rows_entry")]
+    assert rows[1]["ints"] == {"size": 100, "elements": [i * i for i in range(16)]}
+    assert rows[2]["texts"]["size"] == 16 and 8 < len(rows[2]["texts"]["elements"]) < 16
+    assert set(rows[2]["texts"]["elements"]) == {"x" * 64 + "..."}
+    owned, = [bare(event.fields) for event in trace.named("owned_entry")]
+    assert owned["shared"]["use_count"] == 2 and owned["unique"]["value"] == [{"x": 8, "y": 9}] and owned["number"]["value"] == [42]
+    assert owned["empty"] == {"address": 0, "use_count": 0, "value": []}
+    assert owned["shared"]["value"][0]["numbers"] == elements(4, 5)
+    assert [bare(event.fields)["ret"] for event in trace.named("result_exit")] == [elements(7, 7, 7)]
+
+
+def test_lines(dyntrace, program):
+    """As text and as JSON, of a trace and of a log."""
+    output = dyntrace.new_output()
+    dyntrace.trace("--function", "plain", "--function", "maybes", "--function", "trees", "--", program, output=output)
+    text = dyntrace("view", output).stdout
+    assert "letter = 'x' (120), object = { x = 5, y = 6 }, pointer = 0x" in text and "letter = '\\n' (10)" in text
+    assert "maybes_entry { number = { has_value = true (1), value = [ 5 ] }, text = { has_value = true (1), value = [ \"text\" ] }, " \
+        "none = { has_value = false (0), value = [] } }" in text
+    trees, = [json.loads(line)["fields"] for line in dyntrace("view", "--json", output).stdout.splitlines() if "trees_entry" in line]
+    assert trees["map"] == elements(*({"first": name, "second": i + 1} for i, name in enumerate("abc")))
+    log = dyntrace("trace", "-q", "--tracer", "log", "--function", "trees", "--", program).stdout
+    assert "map = { size = 3, elements = [ { first = \"a\", second = 1 }, { first = \"b\", second = 2 }, " in log
+    judge = subprocess.run(["babeltrace2", output], check=True, capture_output=True, text=True).stdout
+    assert """letter = ( "\\'x\\'" : container = 120 )""" in judge
+
+
+def test_deref(dyntrace, program):
+    """Pointers to structs, as many levels as wanted; null pointers have nothing behind them."""
+    for levels in range(4):
+        _, trace = dyntrace.trace("--deref", levels, "--function", "plain", "--", program)
+        first = bare(trace.events[0].fields)
+        pointer = first["pointer"]
+        for level in range(levels):
+            if level == 2:
+                assert pointer == {"address": 0, "value": []}
+                break
+            assert pointer["address"] and pointer["value"][0]["id"] == level + 1
+            assert pointer["value"][0]["name"] == ["first", "second"][level]
+            pointer = pointer["value"][0]["next"]
+        else:
+            assert isinstance(pointer, int)
+        assert first["none"] == ({"address": 0, "value": []} if levels else 0) and not first["unreadable"]
+    assert dyntrace.fails("trace", "--deref", "4", "--function", "plain", "--", program, status=2) == "trace: --deref: from 0 to 3"
+
+
+def test_broken_containers(dyntrace, program):
+    """What makes no sense, or can't be read, has no elements and is listed; the program doesn't notice."""
+    result, trace = dyntrace.trace("--deref", "1", "--function", "broken", "--function", "lost", "--function", "watched", "--", program, "x")
+    assert result.returncode == 0 and trace.lost == 0
+    broken = [bare(event.fields) for event in trace.named("broken_entry")]
+    # a circle of one node: the first element is right, and that there are three of them is not
+    assert [call["unreadable"] for call in broken] == ["numbers, map, list", "numbers, list", "numbers", "numbers", "numbers"]
+    for call in broken:
+        assert call["numbers"]["elements"] == [] and call["map"]["size"] == 3
+    assert [call["numbers"]["size"] for call in broken] == [4, 0, 0, 0, 0]
+    assert broken[0]["map"]["elements"] == broken[0]["list"]["elements"] == broken[1]["list"]["elements"] == []
+    lost, = [bare(event.fields) for event in trace.named("lost_entry")]
+    assert lost["unreadable"] == "maybe, shared, object, pointer, deque"
+    assert lost["maybe"]["value"] == lost["shared"]["value"] == lost["pointer"]["value"] == lost["deque"]["elements"] == []
+    assert (lost["shared"]["address"], lost["pointer"]["address"]) == (0x50, 0x80)
+    watched = [bare(event.fields) for event in trace.named("watched_entry")]
+    assert len(watched) == 2000 and all(len(call["numbers"]["elements"]) <= 16 for call in watched)
