@@ -208,7 +208,7 @@ def test_log_is_print(dyntrace, scratch, built, language):
 def test_the_issue(dyntrace, built):
     """After an empty member come the right values."""
     program, output = built("c++-maps"), dyntrace.new_output()
-    printed = dyntrace("trace", "--function", "shop::maps", "-t", "var:*m", "-t", "tid", "-o", output, "--print", "--",
+    printed = dyntrace("trace", "--function", "shop::maps", "-t", "var:m->_M_t", "-t", "tid", "-o", output, "--print", "--",
                        program).stdout.splitlines()
     tids = {line.split(" tid ")[1].split()[0] for line in printed}
     assert len(tids) == 1 and len(printed) == 20

@@ -470,8 +470,7 @@ static void add_array(struct shape *shape, const char *name, const struct type *
 		shape_gone(shape, name);
 		return;
 	}
-	if (element.kind == TYPE_CHAR && type->kind == TYPE_ARRAY &&
-	    place_push_address(place, &address.ops)) {
+	if (element.kind == TYPE_CHAR && place_push_address(place, &address.ops)) {
 		ops_const(&length.ops, count);
 		shape_text(shape, name, &address, &length, DT_STRING_BOUNDED);
 	} else if (element.kind == TYPE_STRUCT || element.kind == TYPE_UNION ||
@@ -491,24 +490,38 @@ static void add_array(struct shape *shape, const char *name, const struct type *
 	}
 }
 
-/* By its elements, where all of them are known: only 16 bytes of a register are. */
+/* Elements that have a place: a register's first 16 bytes have. */
+static uint64_t count_known(const struct value_place *place, const struct type *element,
+			    uint64_t count)
+{
+	struct value_place part;
+
+	for (; count; count--) {
+		place_member(place, (count - 1) * element->size, &part);
+		if (place_has(&part, (uint32_t)element->size))
+			break;
+	}
+	return count;
+}
+
 static void add_vector(struct shape *shape, const char *name, const struct type *type,
 		       const struct value_place *place, unsigned depth)
 {
-	struct value_place last;
 	struct type element;
 	uint64_t count = type_count(type, &element);
 
-	if (!count || !value_is_number_size(element.size) || element.kind < TYPE_INT ||
-	    element.kind > TYPE_ENUM) {
+	if (element.kind == TYPE_CHAR)
+		element.kind = TYPE_INT;
+	if (!value_is_number_size(element.size) || element.kind < TYPE_INT ||
+	    element.kind > TYPE_ENUM || (element.kind == TYPE_FLOAT && element.size < 4)) {
 		add_words(shape, name, type->size, place);
 		return;
 	}
-	place_member(place, (count - 1) * element.size, &last);
-	if (place_has(&last, (uint32_t)element.size))
-		add_array(shape, name, type, place, depth);
+	count = count_known(place, &element, count < ELEMENTS_MAX ? count : ELEMENTS_MAX);
+	if (count)
+		add_elements(shape, name, &element, count, place);
 	else
-		shape_note(shape, name, "<not recorded>");
+		shape_gone(shape, name);
 }
 
 static void add_nothing(struct shape *shape, const char *name, const struct type *type,
