@@ -74,7 +74,7 @@ ANIMALS = {
     "php": Animal("scripts/busy.php", (), ["php", "-d", "opcache.enable_cli=0", "busy.php"]),
     "polyml": Animal("scripts/busy.sml", (), ["poly", "-q", "--script", "busy.sml"], ["*@libpolyml.so.9"], jit=True),
     "prolog": Animal("scripts/busy.pro", (), ["swipl", "-q", "busy.pro", "--"], ["*@libswipl.so.9"]),
-    "pypy": Animal("scripts/busy.py", (), ["pypy3", "busy.py"], ["*@libpypy3-c.so"], jit=True),
+    "pypy": Animal("scripts/busy.py", (), ["pypy3", "busy.py"], ["*@libpypy3.9-c.so"], jit=True),
     "python": Animal("scripts/busy.py", (), ["/usr/bin/python3", "busy.py"], env={"PYTHONHASHSEED": "0"}),
     "r": r(),
     "racket": Animal("scripts/busy.rkt", (), ["racket", "busy.rkt"], jit=True),
