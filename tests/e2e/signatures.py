@@ -94,7 +94,7 @@ class Signature:
             return ("signed long" if signed else "unsigned long"), f" : {width}", f"{shown}l", shown
         if kind < 0.26:
             low, high = rng.getrandbits(64), rng.getrandbits(63)
-            return "unsigned __int128", "", f"((unsigned __int128){high}ul << 64 | {low}ul)", [low, high]
+            return "unsigned __int128", "", f"((unsigned __int128){high}ul << 64 | {low}ul)", str(high << 64 | low)
         if kind < 0.3:
             value = rng.uniform(-1e6, 1e6)
             return "long double", "", f"{value!r}L", value

@@ -665,7 +665,7 @@ def test_D01_function_entry(world):
 
 def test_D02_parameter_type(world):
     listed = next(one for one in world.listed if one["name"] == "function")
-    assert listed["fields"] == ["int32_t a", "int8_t b"]
+    assert listed["fields"] == ["int32_t a", "char b"]
 
 
 def test_D03_parameter_name(world):
@@ -890,7 +890,7 @@ def test_D33_fields_may_be_for_filters_only(daemon, start):
 
 def test_D34_fields_of_32_and_8_bits(world):
     listed = next(one for one in world.listed if one["name"] == "function")
-    assert listed["fields"] == ["int32_t a", "int8_t b"]
+    assert listed["fields"] == ["int32_t a", "char b"]
 
 
 def test_D35_events_have_the_length_of_their_fields(world):

@@ -303,7 +303,7 @@ static void print_overhead(const struct tracepoint_info *infos, size_t count,
 	char taken[TIME_TEXT], own[TIME_TEXT];
 	uint64_t cost = sum_cost(infos, count);
 
-	if (!options->overhead && !options->is_wide)
+	if (!options->overhead && (!options->is_wide || !cost))
 		return;
 	time_text(cost, taken);
 	time_text(own_ns(), own);

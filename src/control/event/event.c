@@ -83,6 +83,12 @@ bool event_field_opens(const struct event_field *field)
 	return field->type == FIELD_STRUCT || field->type == FIELD_LIST;
 }
 
+bool event_field_is_character(const struct event_field *field)
+{
+	return field->type == FIELD_ENUM && field->label_count &&
+	       field->labels[0].name[0] == '\'';
+}
+
 size_t event_field_find_begin(const struct event_field *fields, size_t end)
 {
 	size_t at = end, depth = 1;

@@ -99,6 +99,8 @@ size_t event_field_find_end(const struct event_field *fields, size_t count, size
 size_t event_field_find_begin(const struct event_field *fields, size_t end);
 /* Offset after a field's last byte, in an event of fixed size. */
 size_t event_field_end(const struct event_field *field);
+/* Is it an enumeration of characters, 'a' and so on? */
+bool event_field_is_character(const struct event_field *field);
 /* The name of a FIELD_ENUM's value; NULL: it has none. */
 const char *event_field_label(const struct event_field *field, int64_t value);
 /* Bytes that an event takes in the pool; of variable size: the minimum. A pair's type follows its

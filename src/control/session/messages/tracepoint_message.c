@@ -23,7 +23,8 @@ static void describe_field(const struct event_field *field, char *ret_text, size
 	else if (field->type == FIELD_FLOAT)
 		snprintf(type, sizeof(type), field->size == 4 ? "float" : "double");
 	else if (field->type == FIELD_ENUM)
-		snprintf(type, sizeof(type), "enum");
+		snprintf(type, sizeof(type),
+			 event_field_is_character(field) ? "char" : "enum");
 	else
 		snprintf(type, sizeof(type), "%sint%d_t", field->type == FIELD_INT ? "" : "u",
 			 field->size * 8);

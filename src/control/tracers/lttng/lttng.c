@@ -161,12 +161,6 @@ static void hide_fields(const struct lttng_identity *identity, struct dt_bridge_
 		event->fields[i].nowrite = lttng_identity_hides(identity, event->fields[i].name);
 }
 
-/* The names of characters are no names for LTTng: without their quotes, most are the same. */
-static bool is_character(const struct event_field *field)
-{
-	return field->label_count && field->labels[0].name[0] == '\'';
-}
-
 /* Adds the labels of enumerations, whose names babeltrace2 then shows. The image has the fields of
  * the type, without the begins and ends of structs. */
 static void describe_labels(const struct event_type *type, struct dt_bridge_event *event)
@@ -182,7 +176,8 @@ static void describe_labels(const struct event_type *type, struct dt_bridge_even
 		if (field->type == FIELD_STRUCT || field->type == FIELD_END)
 			continue;
 		index++;
-		if (field->type != FIELD_ENUM || field->count || is_character(field) ||
+		/* without their quotes most names of characters are the same for LTTng */
+		if (field->type != FIELD_ENUM || field->count || event_field_is_character(field) ||
 		    event->label_count + field->label_count > DT_BRIDGE_LABELS_MAX)
 			continue;
 		to->label_first = (uint16_t)event->label_count;
@@ -201,7 +196,9 @@ static size_t count_labels(const struct event_type *type)
 	size_t count = 0;
 
 	for (size_t i = 0; type && i < type->field_count; i++)
-		count += is_character(&type->fields[i]) ? 0 : type->fields[i].label_count;
+		count += event_field_is_character(&type->fields[i]) ?
+				 0 :
+				 type->fields[i].label_count;
 	return count < DT_BRIDGE_LABELS_MAX ? count : DT_BRIDGE_LABELS_MAX;
 }
 
