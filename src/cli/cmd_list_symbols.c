@@ -56,6 +56,7 @@ static const char *const source_names[] = {
 	[SOURCE_DEBUG] = "debug file",
 	[SOURCE_DEBUGDATA] = "debugdata",
 	[SOURCE_PLT] = ".plt",
+	[SOURCE_GO] = ".gopclntab",
 };
 
 /* Appends "long foo(int number)" from debug information, or else the demangled name. */

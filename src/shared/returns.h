@@ -52,6 +52,10 @@
  *      entry. The entry stores its fields beside the stub (dt_return_times.values), as an image
  *      (program.h) whose first word is its size in bytes, for ever. The exit writes both as one
  *      event of the pool, a pair: see program.h. A stub without room for the values isn't taken.
+ * (R11) A Go function's calls (DT_SITE_GO) have late stubs only, and no place: goroutines' stacks
+ *      move. Such a call is known by its goroutine, the address of Go's struct g, which stays, and
+ *      the distance of its return address from the stack's upper end, which a move keeps: slot.sp
+ *      is the first, slot.tail the second (dt_go_depth). In other late stubs slot.tail is 0.
  */
 #ifndef DYNTRACE_RETURNS_H
 #define DYNTRACE_RETURNS_H
@@ -93,7 +97,7 @@ struct dt_return_slot {
 	int16_t use; /* (R3) */
 	uint32_t next; /* in the chain; 0: the last */
 	uint32_t id; /* bound: of the entry event; the exit's is the next one */
-	uint32_t tail; /* in the chain's first stub: index of its last */
+	uint32_t tail; /* in the chain's first stub: index of its last; a late stub: (R11) */
 	/* in the chain's first stub: number of stubs; DT_RETURN_VANISHED, DT_RETURN_RETIRED */
 	uint32_t length;
 };
@@ -163,6 +167,20 @@ static inline uint32_t dt_late_index(uint64_t place, uint32_t id)
 	return hash >> (32 - DT_LATE_BITS);
 }
 
+/* Go's struct g begins with the bounds of the goroutine's stack; r14 is its address. */
+#define DT_GO_STACK_END 8u
+/* slot.tail of a call (R11): the words between its return address and the stack's end; odd. */
+static inline uint32_t dt_go_depth(uint64_t stack_end, uint64_t place)
+{
+	return (uint32_t)((stack_end - place) >> 3) << 1 | 1;
+}
+
+/* The place of the return address, as the stack is now. */
+static inline uint64_t dt_go_place(uint64_t stack_end, uint32_t depth)
+{
+	return stack_end - ((uint64_t)(depth >> 1) << 3);
+}
+
 struct dt_returns {
 	/* zeroes: the table of threads without a table. Its only hint: */
 	struct dt_return_table none;
@@ -209,6 +227,7 @@ _Static_assert(offsetof(struct dt_returns, slots) % 64 == 0 &&
 #define DT_SITE_RETURN 4u /* a `ret` of the function */
 #define DT_SITE_JUMP 8u /* a jump out of the function */
 #define DT_SITE_AGAIN 16u /* an entry that may not be recorded: the call before it is over */
+#define DT_SITE_GO 32u /* beside the others: of a Go function (R11) */
 
 /* Argument of dt_slow: the tracepoint of a trampoline. */
 struct dt_return_site {

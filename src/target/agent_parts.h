@@ -47,13 +47,14 @@
 
 /* `id` and `size` are the arguments of dt_slow (layout.h): an event's id and size, or the place and
  * the site of a call that wants a return stub. */
-/* slow.c: a slot, 0 (counted or muted: skip the hit), SLOW_NEEDED or SLOW_AGAIN. */
-uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size);
+/* slow.c: a slot, 0 (counted or muted: skip the hit), SLOW_NEEDED or SLOW_AGAIN. `r14` is the
+ * target's: in a Go function its goroutine (R11). */
+uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size, uint64_t r14);
 /* slow.c: in block mode, is there no room for an event of that size? If there is some, the thread
  * has it. */
 bool slow_must_wait(const struct dt_control *control, uint32_t size);
 /* slow.c: a slot, 0 or SLOW_AGAIN. */
-uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size);
+uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size, uint64_t r14);
 /* slow.c: waits a while for room, with signals as they are. *deadline is 0 at first, and kept for
  * the same hit. 0: the request is done. */
 uint64_t slow_wait(const struct dt_control *control, uint64_t *deadline, uint64_t id);
@@ -64,8 +65,13 @@ struct dt_slot *slow_find_ours(const struct dt_control *control);
 
 /* quiet.c: waits until no thread makes a system call in the agent (Q6). Gives 0. */
 uint64_t quiet_wait(const struct dt_control *control);
+/* The words on dt_slow's stack (slow.S), as slow_quiet gets them. */
+struct slow_frame {
+	uint64_t r14; /* in the place of the result */
+	uint64_t deadline, size, id;
+};
 /* quiet.c: slow_path without a system call. */
-uint64_t slow_quiet(const struct dt_control *control, uint64_t id, uint64_t size);
+uint64_t slow_quiet(const struct dt_control *control, const struct slow_frame *frame);
 /* quiet.c: gather_event without a system call. */
 struct dt_program;
 struct dt_regs;
@@ -73,21 +79,30 @@ uint64_t gather_quiet(const struct dt_control *control, const struct dt_program 
 		      const struct dt_regs *regs);
 
 /* retslot.c: takes a return stub for the call; SLOW_NEEDED: call retslot_take. */
-uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t site);
+uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t site,
+		      uint64_t r14);
 /* retslot.c: the same from slow_path; NULL: counted as missed. */
 struct dt_return_slot *retslot_take(const struct dt_control *control, uint64_t place,
-				    uint64_t site);
+				    uint64_t site, uint64_t r14);
 /* retslot.c: a stub that was never used; 0: no more stubs. */
 uint32_t retslot_fresh(const struct dt_control *control);
+/* A call that wants a stub, or ends. */
+struct retslot_call {
+	const struct dt_control *control;
+	struct dt_returns *returns;
+	const struct dt_return_site *site;
+	uint64_t place; /* address of its return address */
+	uint64_t ra;
+	/* dt_return_slot.sp, without marks, and dt_return_slot.tail of its late stub */
+	uint64_t late_sp;
+	uint32_t late_tail;
+};
 /* late.c: takes a late stub for the call (R9); NULL: none is free at hand. */
-struct dt_return_slot *late_take(const struct dt_control *control, uint64_t place,
-				 const struct dt_return_site *site, const struct dt_slot *slot);
+struct dt_return_slot *late_take(const struct retslot_call *call, const struct dt_slot *slot);
 /* late.c: the same with all signals blocked: also looks for frames that are gone, and adds one. */
-struct dt_return_slot *late_make(const struct dt_control *control, uint64_t place,
-				 const struct dt_return_site *site, const struct dt_slot *slot);
+struct dt_return_slot *late_make(const struct retslot_call *call, const struct dt_slot *slot);
 /* late.c: the landing for a call that returns now; 0: none. */
-uint64_t late_leave(const struct dt_control *control, uint64_t place,
-		    const struct dt_return_site *site);
+uint64_t late_leave(const struct retslot_call *call);
 /* retslot.c: counts a call without a stub. Gives 0. */
 uint64_t retslot_miss(const struct dt_control *control, uint64_t site);
 /* retslot.c: the first hit in a forked child. */

@@ -33,7 +33,7 @@ uint32_t gather_room(const struct gather *g, uint32_t wanted)
 static struct dt_slot *prepare(struct gather *g)
 {
 	struct dt_slot *slot = (struct dt_slot *)slow_path(g->control, g->program->id,
-							   g->program->size_max);
+							   g->program->size_max, 0);
 
 	if ((uint64_t)slot == SLOW_AGAIN)
 		return (struct dt_slot *)slow_give_up(g->control, g->program->id,
@@ -184,7 +184,7 @@ static void gather_copy(struct gather *g, uint32_t size)
 			    DT_CLOCK_GAP_SHIFT ||
 		    (uint32_t)reserve + (uint64_t)size >
 			    __atomic_load_n(&slot->limit, __ATOMIC_RELAXED)) {
-			uint64_t found = slow_path(g->control, g->program->id, size);
+			uint64_t found = slow_path(g->control, g->program->id, size, 0);
 
 			if (found == (uint64_t)slot)
 				continue;

@@ -2,7 +2,8 @@
  * late.c - late stubs (R9): find the one of a call, take a free one, give up calls whose frames are
  * gone.
  *
- * A call is known by the place of its return address and its tracepoint. Chains only grow, and any
+ * A call is known by its tracepoint and the place of its return address, or in a Go function its
+ * goroutine and the distance from the stack's end (R11). Chains only grow, and any
  * thread takes a slot of any chain. late_take and late_leave run with signals as they are: every
  * change of a shared word is one cmpxchg.
  */
@@ -18,9 +19,11 @@ static inline struct dt_returns *late_returns(const struct dt_control *control)
 	return (struct dt_returns *)control->returns;
 }
 
-static inline uint32_t *late_head(const struct dt_control *control, uint64_t place, uint32_t id)
+static inline uint32_t *late_head(const struct retslot_call *call)
 {
-	return &late_returns(control)->late[dt_late_index(place, id)];
+	uint64_t place = call->late_sp + ((uint64_t)call->late_tail << 2);
+
+	return &call->returns->late[dt_late_index(place, call->site->id)];
 }
 
 static inline struct dt_return_slot *late_stub(const struct dt_control *control, uint32_t index)
@@ -29,16 +32,16 @@ static inline struct dt_return_slot *late_stub(const struct dt_control *control,
 }
 
 /* The slot in use of that call; NULL: none. */
-static struct dt_return_slot *late_find(const struct dt_control *control, uint64_t place,
-					uint32_t id)
+static struct dt_return_slot *late_find(const struct retslot_call *call)
 {
-	uint32_t index = __atomic_load_n(late_head(control, place, id), __ATOMIC_ACQUIRE);
+	uint32_t index = __atomic_load_n(late_head(call), __ATOMIC_ACQUIRE);
 
 	while (index) {
-		struct dt_return_slot *stub = late_stub(control, index);
+		struct dt_return_slot *stub = &call->returns->slots[index];
 		uint64_t sp = __atomic_load_n(&stub->sp, __ATOMIC_ACQUIRE);
 
-		if ((sp & ~DT_RETURN_INHERITED) == place && stub->id == id)
+		if ((sp & ~DT_RETURN_INHERITED) == call->late_sp && stub->tail == call->late_tail &&
+		    stub->id == call->site->id)
 			return stub;
 		index = __atomic_load_n(&stub->next, __ATOMIC_ACQUIRE);
 	}
@@ -73,44 +76,43 @@ static void late_give_up(const struct dt_control *control, struct dt_return_slot
 
 /* ---- entries -------------------------------------------------------------------------------- */
 
-static bool late_claim(struct dt_return_slot *stub, uint64_t place)
+static bool late_claim(struct dt_return_slot *stub, uint64_t sp)
 {
 	int16_t is_free = -1;
 
 	if (!__atomic_compare_exchange_n(&stub->use, &is_free, 0, false, __ATOMIC_ACQ_REL,
 					 __ATOMIC_RELAXED))
 		return false;
-	stub->sp = place | DT_RETURN_BUSY;
+	stub->sp = sp | DT_RETURN_BUSY;
 	return true;
 }
 
-static struct dt_return_slot *late_fill(const struct dt_control *control,
-					struct dt_return_slot *stub, uint64_t place,
-					const struct dt_return_site *site,
-					const struct dt_slot *slot)
+static struct dt_return_slot *late_fill(const struct retslot_call *call,
+					struct dt_return_slot *stub, const struct dt_slot *slot)
 {
-	stub->ra = *(const uint64_t *)place;
-	stub->body = site->body;
-	stub->exit = site->exit;
-	stub->id = site->id;
-	stub->thread = (uint16_t)(((uint64_t)slot - (uint64_t)agent_state(control)->slots) / 8);
+	stub->ra = call->ra;
+	stub->body = call->site->body;
+	stub->exit = call->site->exit;
+	stub->id = call->site->id;
+	stub->tail = call->late_tail;
+	stub->thread =
+		(uint16_t)(((uint64_t)slot - (uint64_t)agent_state(call->control)->slots) / 8);
 	return stub;
 }
 
 /* The frame of a call with the same place and tracepoint is gone: its slot, or a free one. */
-struct dt_return_slot *late_take(const struct dt_control *control, uint64_t place,
-				 const struct dt_return_site *site, const struct dt_slot *slot)
+struct dt_return_slot *late_take(const struct retslot_call *call, const struct dt_slot *slot)
 {
-	const uint32_t *head = late_head(control, place, site->id);
-	struct dt_return_slot *stub = late_find(control, place, site->id);
+	const uint32_t *head = late_head(call);
+	struct dt_return_slot *stub = late_find(call);
 
-	if (stub && late_end(control, stub, place | DT_RETURN_BUSY, false))
-		return late_fill(control, stub, place, site, slot);
+	if (stub && late_end(call->control, stub, call->late_sp | DT_RETURN_BUSY, false))
+		return late_fill(call, stub, slot);
 	for (uint32_t index = __atomic_load_n(head, __ATOMIC_ACQUIRE); index;
 	     index = __atomic_load_n(&stub->next, __ATOMIC_ACQUIRE)) {
-		stub = late_stub(control, index);
-		if (late_claim(stub, place))
-			return late_fill(control, stub, place, site, slot);
+		stub = &call->returns->slots[index];
+		if (late_claim(stub, call->late_sp))
+			return late_fill(call, stub, slot);
 	}
 	return 0;
 }
@@ -126,6 +128,24 @@ static bool late_is_gone(const struct dt_control *control, uint32_t index, uint6
 	       word - stub >= DT_STUB_SIZE;
 }
 
+/* (R11) The end of a goroutine's stack; 0: unknown. */
+static uint64_t late_stack_end(uint64_t goroutine)
+{
+	uint64_t end = 0;
+
+	return sys_read_self(goroutine + DT_GO_STACK_END, &end, sizeof(end)) == sizeof(end) ? end :
+											      0;
+}
+
+/* (R11) A goroutine on another thread may move its stack meanwhile: then nothing is known. */
+static bool late_is_gone_go(const struct dt_control *control, uint32_t index, uint64_t goroutine)
+{
+	uint64_t end = late_stack_end(goroutine);
+
+	return late_is_gone(control, index, dt_go_place(end, late_stub(control, index)->tail)) &&
+	       late_stack_end(goroutine) == end;
+}
+
 /* Whenever a chain has grown to a power of two, gives up its calls whose frames are gone. */
 static void late_search(const struct dt_control *control, uint32_t first)
 {
@@ -139,14 +159,16 @@ static void late_search(const struct dt_control *control, uint32_t first)
 		return;
 	for (uint32_t index = first; index; index = slots[index].next) {
 		uint64_t sp = __atomic_load_n(&slots[index].sp, __ATOMIC_ACQUIRE);
+		uint64_t place = sp & ~DT_RETURN_MARKS;
 
 		if (sp && !(sp & DT_RETURN_BUSY) &&
-		    late_is_gone(control, index, sp & ~DT_RETURN_MARKS))
+		    (slots[index].tail ? late_is_gone_go(control, index, place) :
+					 late_is_gone(control, index, place)))
 			late_give_up(control, &slots[index], false);
 	}
 }
 
-static struct dt_return_slot *late_add(const struct dt_control *control, uint64_t place,
+static struct dt_return_slot *late_add(const struct dt_control *control, uint64_t sp,
 				       uint32_t *head)
 {
 	uint32_t index = retslot_fresh(control), next = __atomic_load_n(head, __ATOMIC_ACQUIRE);
@@ -155,7 +177,7 @@ static struct dt_return_slot *late_add(const struct dt_control *control, uint64_
 	if (!index)
 		return 0;
 	stub->use = 0;
-	stub->sp = place | DT_RETURN_BUSY;
+	stub->sp = sp | DT_RETURN_BUSY;
 	stub->length = DT_RETURN_LATE;
 	stub->hint = (uint32_t)offsetof(struct dt_returns, late_hint);
 	do
@@ -165,33 +187,32 @@ static struct dt_return_slot *late_add(const struct dt_control *control, uint64_
 	return stub;
 }
 
-LATE_APART struct dt_return_slot *late_make(const struct dt_control *control, uint64_t place,
-					    const struct dt_return_site *site,
+LATE_APART struct dt_return_slot *late_make(const struct retslot_call *call,
 					    const struct dt_slot *slot)
 {
-	uint32_t *head = late_head(control, place, site->id);
+	uint32_t *head = late_head(call);
 
-	late_search(control, __atomic_load_n(head, __ATOMIC_ACQUIRE));
-	struct dt_return_slot *stub = late_take(control, place, site, slot);
+	late_search(call->control, __atomic_load_n(head, __ATOMIC_ACQUIRE));
+	struct dt_return_slot *stub = late_take(call, slot);
 	if (stub)
 		return stub;
-	stub = late_add(control, place, head);
-	return stub ? late_fill(control, stub, place, site, slot) : 0;
+	stub = late_add(call->control, call->late_sp, head);
+	return stub ? late_fill(call, stub, slot) : 0;
 }
 
 /* ---- ends ----------------------------------------------------------------------------------- */
 
-uint64_t late_leave(const struct dt_control *control, uint64_t place,
-		    const struct dt_return_site *site)
+uint64_t late_leave(const struct retslot_call *call)
 {
-	struct dt_return_slot *stub = late_find(control, place, site->id);
+	struct dt_return_slot *stub = late_find(call);
+	uint32_t flags = call->site->flags;
 
 	if (!stub)
 		return 0;
-	if (site->flags & DT_SITE_RETURN && stub->ra == *(const uint64_t *)place)
-		return control->stubs + (uint64_t)(stub - late_stub(control, 0)) * DT_STUB_SIZE +
-		       DT_STUB_LANDING;
+	if (flags & DT_SITE_RETURN && stub->ra == call->ra)
+		return call->control->stubs +
+		       (uint64_t)(stub - call->returns->slots) * DT_STUB_SIZE + DT_STUB_LANDING;
 	/* a jump, or not that call's frame */
-	late_give_up(control, stub, site->flags & DT_SITE_JUMP);
+	late_give_up(call->control, stub, flags & DT_SITE_JUMP);
 	return 0;
 }

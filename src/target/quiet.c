@@ -127,13 +127,13 @@ static void quiet_leave(const struct dt_control *control, struct quiet_frame *fr
 	frame->mark = 0;
 }
 
-uint64_t slow_quiet(const struct dt_control *control, uint64_t id, uint64_t size)
+uint64_t slow_quiet(const struct dt_control *control, const struct slow_frame *slow)
 {
 	struct quiet_frame frame;
 
-	if (id == DT_ASK_EXEC || !quiet_enter(control, &frame))
-		return slow_give_up(control, id, size);
-	uint64_t result = slow_path(control, id, size);
+	if (slow->id == DT_ASK_EXEC || !quiet_enter(control, &frame))
+		return slow_give_up(control, slow->id, slow->size);
+	uint64_t result = slow_path(control, slow->id, slow->size, slow->r14);
 	quiet_leave(control, &frame);
 	return result;
 }

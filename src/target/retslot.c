@@ -2,7 +2,7 @@
  * retslot.c - return stubs: find a free stub for a call, bind new stubs, release stubs whose frames
  * are gone.
  *
- * The invariants R1 to R10 are in src/shared/returns.h. Trampolines take the stub that their hint
+ * The invariants R1 to R11 are in src/shared/returns.h. Trampolines take the stub that their hint
  * names. They come here if the hint led nowhere: at the first call from a place, at one deeper
  * recursion, if two keys share a hint, at a thread's first call at all.
  *
@@ -30,28 +30,27 @@ _Static_assert(offsetof(struct dt_returns, no_hints) == offsetof(struct dt_retur
 _Static_assert(sizeof(struct dt_returns) < 1u << 31,
 	       "offsets in it are 32 bits, stubs reach all of it");
 
-/* A call that wants a stub. */
-struct retslot_call {
-	const struct dt_control *control;
-	struct dt_returns *returns;
-	const struct dt_return_site *site;
-	uint64_t place; /* address of its return address */
-	uint64_t ra;
-};
-
 static struct dt_returns *retslot_returns(const struct dt_control *control)
 {
 	return (struct dt_returns *)control->returns;
 }
 
 static struct retslot_call retslot_call(const struct dt_control *control, uint64_t place,
-					uint64_t site)
+					uint64_t site, uint64_t r14)
 {
-	return (struct retslot_call){ .control = control,
-				      .returns = retslot_returns(control),
-				      .site = (const struct dt_return_site *)site,
-				      .place = place,
-				      .ra = *(const uint64_t *)place };
+	struct retslot_call call = { .control = control,
+				     .returns = retslot_returns(control),
+				     .site = (const struct dt_return_site *)site,
+				     .place = place,
+				     .ra = *(const uint64_t *)place,
+				     .late_sp = place };
+
+	/* (R11) the function itself has read, or will read, what its goroutine points to */
+	if (call.site->flags & DT_SITE_GO) {
+		call.late_sp = r14;
+		call.late_tail = dt_go_depth(*(const uint64_t *)(r14 + DT_GO_STACK_END), place);
+	}
+	return call;
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */
@@ -472,6 +471,8 @@ static bool retslot_may_have(const struct retslot_call *call)
 	const struct dt_control *control = call->control;
 	uint32_t count = __atomic_load_n(&control->caller_count, __ATOMIC_ACQUIRE);
 
+	if (call->site->flags & DT_SITE_GO) /* R11 */
+		return false;
 	/* the agent: a handler that dt_front called */
 	if (retslot_of_word(control, call->ra) || call->ra - control->agent < DT_AGENT_SIZE)
 		return true;
@@ -562,7 +563,7 @@ static uint64_t retslot_keep(const struct retslot_call *call, const struct dt_sl
 	if (!retslot_is_late(call))
 		return retslot_leave(call, (uint64_t)call->site);
 	if (retslot_find_times(call, slot, table, 0))
-		stub = late_take(call->control, call->place, call->site, slot);
+		stub = late_take(call, slot);
 	if (!stub)
 		return SLOW_NEEDED;
 	retslot_find_times(call, slot, table, &call->returns->times[stub - call->returns->slots]);
@@ -582,7 +583,7 @@ static struct dt_return_slot *retslot_keep_slowly(const struct retslot_call *cal
 	}
 	if (!retslot_find_times(call, slot, table, 0))
 		table->keys++; /* the table grows by its words, too */
-	stub = late_make(call->control, call->place, call->site, slot);
+	stub = late_make(call, slot);
 	if (!stub) {
 		retslot_miss(call->control, (uint64_t)call->site);
 		return 0;
@@ -591,12 +592,12 @@ static struct dt_return_slot *retslot_keep_slowly(const struct retslot_call *cal
 	return retslot_late_values(call, stub);
 }
 
-uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t site)
+uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t site, uint64_t r14)
 {
-	struct retslot_call call = retslot_call(control, place, site);
+	struct retslot_call call = retslot_call(control, place, site, r14);
 
 	if (call.site->flags & (DT_SITE_RETURN | DT_SITE_JUMP | DT_SITE_AGAIN))
-		return late_leave(control, place, call.site);
+		return late_leave(&call);
 	if (!thread_has_clock(control))
 		return retslot_miss(control, site);
 	struct dt_slot *slot = slow_find_ours(control);
@@ -614,9 +615,10 @@ uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t
 	return stub ? (uint64_t)stub : SLOW_NEEDED;
 }
 
-struct dt_return_slot *retslot_take(const struct dt_control *control, uint64_t place, uint64_t site)
+struct dt_return_slot *retslot_take(const struct dt_control *control, uint64_t place, uint64_t site,
+				    uint64_t r14)
 {
-	struct retslot_call call = retslot_call(control, place, site);
+	struct retslot_call call = retslot_call(control, place, site, r14);
 	struct dt_slot *slot = thread_slot(control, sizeof(uint64_t));
 	struct dt_return_table *table = slot ? retslot_own_table(&call, slot) : 0;
 	uint32_t *head = table ? retslot_head(call.returns, table, call.ra, call.site->id) : 0;

@@ -76,10 +76,10 @@ struct dt_slot *slow_find_ours(const struct dt_control *control)
  * The cheap cases, without a system call: a muted process, a slot that isn't at its hash, an empty
  * pool.
  */
-uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size)
+uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size, uint64_t r14)
 {
 	if (slow_is_return(size))
-		return retslot_find(control, id, size);
+		return retslot_find(control, id, size, r14);
 	if (agent_state(control)->muted)
 		return 0;
 	if (id == DT_ASK_MODULES)
@@ -154,12 +154,12 @@ static bool slow_process_is_traced(const struct dt_control *control)
 	return !state->muted;
 }
 
-uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size)
+uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size, uint64_t r14)
 {
 	if (!slow_process_is_traced(control))
 		return 0;
 	if (slow_is_return(size))
-		return (uint64_t)retslot_take(control, id, size);
+		return (uint64_t)retslot_take(control, id, size, r14);
 	if (id == DT_ASK_EXEC)
 		return exec_ask(control);
 	if (id == DT_ASK_CLOCK)

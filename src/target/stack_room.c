@@ -106,7 +106,7 @@ void stack_room_look(const struct dt_control *control)
 	const struct dt_slot *slot = slow_find_ours(control);
 
 	/* an event that a condition turned away has needed none; a new slot reads the clock */
-	if (!slot && thread_has_clock(control) && slow_path(control, 0, 0))
+	if (!slot && thread_has_clock(control) && slow_path(control, 0, 0, 0))
 		slot = slow_find_ours(control);
 	struct dt_own_stack *own = slot ? own_stack(control, slot) : NULL;
 

@@ -10,6 +10,7 @@
 #include "control/base/vec.h"
 #include "control/elf/cfi.h"
 #include "control/elf/frame_rule.h"
+#include "control/elf/go_functions.h"
 #include "control/elf/sdt.h"
 #include "control/elf/symtab.h"
 #include "control/names/spell.h"
@@ -51,6 +52,19 @@ static void count_rseq(void *context, uint64_t start, uint64_t end, uint64_t abo
 	++*(size_t *)context;
 }
 
+/* Go's table of functions. */
+static void check_go(const struct symtab *symtab)
+{
+	struct go_function function;
+
+	if (go_functions_exist(symtab))
+		require(symtab_is_go(symtab));
+	if (go_functions_at(symtab, symtab_entry(symtab), &function))
+		require(function.start <= symtab_entry(symtab));
+	if (go_functions_at(symtab, symtab_high(symtab), &function) && function.name)
+		require(function.name[0]);
+}
+
 /* What the unwind table says, by every reader of it. */
 static void check_frames(const struct symtab *symtab)
 {
@@ -73,7 +87,7 @@ static void check_frames(const struct symtab *symtab)
 	frame_rules_close(rules);
 	symtab_each_function_start(symtab, count_any, &count);
 	symtab_each_rseq(symtab, count_rseq, &count);
-	symtab_is_go(symtab);
+	check_go(symtab);
 }
 
 /* A marker is in code, and can be printed. */

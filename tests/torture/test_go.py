@@ -1,5 +1,5 @@
 """A Go program: goroutines that grow their stacks, allocate and are preempted at any instruction, while its functions are
-traced. Entries can be; exits are refused, since its stacks move."""
+traced, with exits at each `ret`."""
 import os
 import random
 import re
@@ -117,19 +117,23 @@ def test_entries(dyntrace, busy):
 
 
 @pytest.mark.limit(120)
-def test_exits_are_refused(dyntrace, busy):
-    message = dyntrace.fails("trace", "-e", "--function", "main.Deep", "--", busy, status=125)
-    assert message.startswith("main.Deep: exit not traced: ") and "leave out -e to trace its entry" in message
+def test_exits(dyntrace, busy):
+    plain = subprocess.run([busy], capture_output=True, text=True, check=True).stdout
+    result = dyntrace("trace", "--tracer", "count", "-e", "--function", "main.Deep", "--", busy)
+    assert result.stdout == plain and "without an exit" not in result.stderr
+    assert re.search(rf"^ *{GOROUTINES * ROUNDS * (DEPTH + 1)} .* main\.Deep$", result.stderr, re.M), result.stderr
 
 
 @pytest.mark.limit(300)
-def test_everything_under_load(dyntrace, processes, busy):
+@pytest.mark.parametrize("exits", [False, True], ids=["entries", "exits"])
+def test_everything_under_load(dyntrace, processes, busy, exits):
     """All functions that can be, the runtime's too, on and off while goroutines run on all processors."""
     target = processes.start([busy, "busy"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     first = target.stdout.readline()
     for _ in range(5):
         for what in ("main.*", "*"):
-            tracing = dyntrace.start_trace(target.pid, "--probe", what, "--mode", "overwrite", "--buffer-size", "16M")
+            where = ["-e", "--function"] if exits else ["--probe"]
+            tracing = dyntrace.start_trace(target.pid, *where, what, "--mode", "overwrite", "--buffer-size", "16M")
             tracing.process.send_signal(signal.SIGINT)
             tracing.process.communicate(timeout=60)
             assert tracing.process.returncode == 0
@@ -150,7 +154,7 @@ def storm(request, scratch):
 
 
 @pytest.mark.limit(600)
-@pytest.mark.parametrize("more", [[], ["--function", "*"]], ids=["few", "all"])
+@pytest.mark.parametrize("more", [[], ["--function", "*"], ["-e"], ["-e", "--function", "*"]], ids=["few", "all", "exits", "all-exits"])
 def test_storm_counts(dyntrace, storm, more):
     """Each call counts once beside a collector that never rests, the profiler's signals, panics and tracebacks of all
     goroutines. The program checks its own results: the frames of a traceback among them."""
@@ -169,7 +173,8 @@ def test_storm_visits(dyntrace, processes, storm):
     chance = random.Random(1)
     for _ in range(30):
         what = chance.choice(["main.*", "*", "runtime.*"])
-        kind = chance.choice([["--function", what], ["--probe", what], ["--function", what, "-t", "comm"]])
+        kind = chance.choice([["--function", what], ["--probe", what], ["--function", what, "-t", "comm"], ["-e", "--function", what],
+                              ["-e", "--function", what, "-t", "comm"]])
         tracing = dyntrace.start_trace(target.pid, *kind, "--mode", "overwrite", "--buffer-size", "16M")
         if chance.random() < 0.2:
             tracing.process.kill()

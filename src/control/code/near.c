@@ -166,11 +166,14 @@ struct error *near_find_lone(const struct proc *proc, taddr at, uint64_t size, t
 	return error;
 }
 
-bool near_find_in(const struct maps *maps, taddr low, taddr high, uint64_t size, taddr *ret_at)
+bool near_find_in(const struct maps *maps, taddr low, taddr high, uint64_t size, bool keep_heap,
+		  taddr *ret_at)
 {
 	uint64_t heap_room;
 	size_t heap = find_heap(maps, &heap_room);
 
+	if (!keep_heap)
+		heap_room = 0;
 	for (size_t i = 0; i <= maps->count; i++) {
 		struct range gap = usable_gap(maps, i, heap, heap_room);
 

@@ -21,8 +21,9 @@ struct error *near_find_gap(const struct maps *maps, taddr low, taddr high, uint
 struct error *near_find_lone(const struct proc *proc, taddr at, uint64_t size, taddr *ret_at);
 
 /* Finds the lowest address of [low, high) at which `size` bytes are free, with the same care for
- * heap and stack. */
-bool near_find_in(const struct maps *maps, taddr low, taddr high, uint64_t size, taddr *ret_at);
+ * the stack, and if `keep_heap`, for the heap. */
+bool near_find_in(const struct maps *maps, taddr low, taddr high, uint64_t size, bool keep_heap,
+		  taddr *ret_at);
 
 struct near_pool;
 

@@ -18,6 +18,7 @@
 #include "control/base/vec.h"
 #include "cursor.h"
 #include "eh_frame.h"
+#include "go_functions.h"
 #include "symtab_state.h"
 
 struct rseq_cs {
@@ -122,7 +123,7 @@ bool symtab_has_loader(const struct symtab *symtab)
 
 bool symtab_is_go(const struct symtab *symtab)
 {
-	return elf_image_section(&symtab->image, ".gopclntab") ||
+	return go_functions_exist(symtab) || elf_image_section(&symtab->image, ".gopclntab") ||
 	       elf_image_section(&symtab->image, ".note.go.buildid") ||
 	       elf_image_section(&symtab->image, ".data.rel.ro.gopclntab") ||
 	       symtab_find(symtab, "runtime.asyncPreempt") ||

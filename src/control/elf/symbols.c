@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
+#include "go_functions.h"
 #include "symtab_state.h"
 
 #define SYMBOLS_MAX 4000000u
@@ -279,6 +280,8 @@ struct error *symbols_read(struct symtab *symtab)
 		error = read_section_table(symtab, SHT_DYNSYM, &found);
 	if (!error && !found)
 		error = read_dynamic_table(symtab);
+	if (!error && symtab_is_stripped(symtab))
+		error = go_functions_add(symtab);
 	if (!error)
 		error = add_main(symtab);
 	if (!error)

@@ -22,7 +22,8 @@ enum symbol_source {
 	SOURCE_EH_FRAME,
 	SOURCE_DEBUG,
 	SOURCE_DEBUGDATA,
-	SOURCE_PLT
+	SOURCE_PLT,
+	SOURCE_GO /* the table for walking stacks (go_functions.h) */
 };
 
 struct symbol {
@@ -48,8 +49,8 @@ struct text_range {
 
 struct symtab;
 
-/* Reads .symtab, .dynsym, main from the entry point (if no symbol has that name) and sizes from
- * .eh_frame. `path` is for messages. */
+/* Reads .symtab, .dynsym, without .symtab Go's own table, main from the entry point (if no symbol
+ * has that name) and sizes from .eh_frame. `path` is for messages. */
 struct error *symtab_open(int fd, const char *path, struct symtab **ret_symtab);
 void symtab_close(struct symtab *symtab);
 

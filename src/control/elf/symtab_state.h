@@ -29,6 +29,18 @@ struct relocations {
 	size_t room;
 };
 
+struct format;
+
+/* go_functions.c: Go's table of functions. */
+struct go_table {
+	const struct format *format; /* NULL: none */
+	uint64_t address; /* of the table */
+	struct bytes bytes, names, functions; /* all of it, its names, its list and records */
+	uint64_t functions_at; /* offset of the latter */
+	uint64_t count;
+	uint64_t text; /* addresses of functions count from there */
+};
+
 struct symtab {
 	struct elf_image image;
 	struct {
@@ -47,6 +59,8 @@ struct symtab {
 	bool relocations_read;
 	VEC(struct symtab_jump) jumps; /* sorted by target, then place; see symtab_jumps_to */
 	bool jumps_read;
+	struct go_table go;
+	bool go_read;
 	struct text_range *texts; /* returned by symtab_text, one per segment */
 };
 

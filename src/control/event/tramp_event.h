@@ -162,6 +162,7 @@ struct tramp_event {
 	 * go on after it, so that a call which begins anew counts once. 0: no check. */
 	uint8_t check_length;
 	int32_t check_frame;
+	bool is_go; /* with an exit: of a Go function, whose stack moves (R11) */
 	enum tramp_switch position; /* the switch's first value */
 	uint8_t origin; /* filled in: offset of the instruction in the site */
 	/* Filled in: the word that switches it, relative to the trampoline's start, and its

@@ -11,6 +11,7 @@
 #include "control/exits/check/exit_body.h"
 #include "control/exits/check/exit_check.h"
 #include "control/proc/proc_status.h"
+#include "control/placement/go_prologue.h"
 #include "exits.h"
 #include "control/session/state/session_state.h"
 
@@ -127,6 +128,21 @@ static struct error *check_body(struct check *check, const struct rules *rules,
 	return error;
 }
 
+/* Its ends are found later (exits_late.c). */
+static struct error *check_go(const struct symtab *symtab, const struct place *place)
+{
+	uint64_t address = place->address.v - place->module->bias.v;
+	struct go_prologue prologue;
+
+	if (!place->symbol || !go_prologue_keeps_goroutine(symtab, address))
+		return error_new(ERROR_REFUSED, "it is not by Go's compiler, whose functions know "
+						"their goroutine (Go 1.17 and later)");
+	if (go_prologue_is_runtime(place->symbol) && !go_prologue_read(symtab, address, &prologue))
+		return error_new(ERROR_REFUSED,
+				 "Go's runtime calls it where a stack may have no room left");
+	return NULL;
+}
+
 static struct error *check_function(struct check *check, const struct probe *probe)
 {
 	const struct place *place = &probe->place;
@@ -140,11 +156,11 @@ static struct error *check_function(struct check *check, const struct probe *pro
 	if (place->symbol && place->symbol->source == SOURCE_PLT)
 		return error_new(ERROR_REFUSED,
 				 "it is an entry of the linkage table (name the function itself)");
-	if (symtab_is_go(rules.symtab))
-		return error_new(ERROR_REFUSED, "it is a Go function, whose stack moves");
 	if (probe->event.keep_red_zone) /* the stack has no room for red zone and stub */
 		return error_new(ERROR_REFUSED,
 				 "the unwind table has no function that starts there");
+	if (probe->event.is_go)
+		return check_go(rules.symtab, place);
 	uint64_t address = place->address.v - place->module->bias.v;
 
 	error = exit_check(rules.symtab, rules.frames, address,
@@ -200,6 +216,20 @@ struct error *exits_check(struct session *session, const struct tracepoint_list 
 					     : check_function(&check, &tracepoint->probe);
 		if (reason)
 			error = take_exit(tracepoint, reason);
+	}
+	return error;
+}
+
+struct error *exits_check_ends(const struct tracepoint_list *list)
+{
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < list->count && !error; i++) {
+		struct tracepoint *tracepoint = list->items[i];
+
+		if (tracepoint->probe.event.exit && tracepoint->probe.event.is_go &&
+		    tracepoint->late_refusal)
+			error = take_exit(tracepoint, take_ptr(&tracepoint->late_refusal));
 	}
 	return error;
 }

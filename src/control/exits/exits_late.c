@@ -33,7 +33,7 @@ static struct error *add_probe(struct tracepoint *tracepoint, const struct leave
 	probe->place.name = tracepoint->probe.place.name;
 	probe->place.address = point->address;
 	probe->event.size = sizeof(uint64_t);
-	probe->event.leaves = point->kind;
+	probe->event.leaves = point->kind | (tracepoint->probe.event.is_go ? DT_SITE_GO : 0);
 	planner_forbid_trap(probe);
 	return NULL;
 }

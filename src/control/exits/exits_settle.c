@@ -76,7 +76,7 @@ static struct error *put_back(struct exits_slots *slots, uint64_t sp, uint64_t w
 	uint32_t index;
 
 	while ((index = exits_slots_stub(slots, word)) &&
-	       exits_slots_place(&slots->items[index]) == sp) {
+	       exits_slots_place(slots, index) == sp) {
 		exits_open_note(slots, index);
 		end_call(&slots->items[index], slots->session->exits->inside);
 		word = slots->items[index].ra;
@@ -100,10 +100,10 @@ static struct error *judge_all(struct exits_slots *slots, bool *ret_vanished)
 			continue;
 		}
 		_cleanup_error_ struct error *reading = mem_read(
-			slots->proc, taddr_of(exits_slots_place(slot)), &word, sizeof(word));
+			slots->proc, taddr_of(exits_slots_place(slots, i)), &word, sizeof(word));
 		uint32_t top = reading ? 0 : exits_slots_stub(slots, word);
-		if (top && exits_slots_place(&slots->items[top]) == exits_slots_place(slot))
-			error = put_back(slots, exits_slots_place(slot), word);
+		if (top && exits_slots_place(slots, top) == exits_slots_place(slots, i))
+			error = put_back(slots, exits_slots_place(slots, i), word);
 		if (slot->sp) {
 			end_call(slot, slots->session->exits->unwound);
 			if (exits_slots_is_late(slot))
@@ -123,7 +123,7 @@ static bool is_leaving(const struct exits_slots *slots, uint32_t index)
 {
 	uint64_t word = 0;
 	_cleanup_error_ struct error *error =
-		mem_read(slots->proc, taddr_of(exits_slots_place(&slots->items[index])), &word,
+		mem_read(slots->proc, taddr_of(exits_slots_place(slots, index)), &word,
 			 sizeof(word));
 
 	return !error && word == index;

@@ -63,14 +63,22 @@ uint32_t exits_slots_stub(const struct exits_slots *slots, uint64_t word)
 							      : 0;
 }
 
-uint64_t exits_slots_place(const struct dt_return_slot *slot)
-{
-	return slot->sp & ~DT_RETURN_MARKS;
-}
-
 bool exits_slots_is_late(const struct dt_return_slot *slot)
 {
 	return slot->length == DT_RETURN_LATE;
+}
+
+uint64_t exits_slots_place(const struct exits_slots *slots, uint32_t index)
+{
+	const struct dt_return_slot *slot = &slots->items[index];
+	uint64_t place = slot->sp & ~DT_RETURN_MARKS, end = 0;
+
+	if (!exits_slots_is_late(slot) || !slot->tail)
+		return place;
+	_cleanup_error_ struct error *unreadable = mem_read(
+		slots->proc, taddr_of(place + DT_GO_STACK_END), &end, sizeof(end)); /* R11 */
+
+	return unreadable ? 0 : dt_go_place(end, slot->tail);
 }
 
 bool exits_slots_is_inside(const struct exits_slots *slots, uint32_t index)
@@ -78,7 +86,8 @@ bool exits_slots_is_inside(const struct exits_slots *slots, uint32_t index)
 	const struct dt_return_slot *slot = &slots->items[index];
 	uint64_t word = 0;
 	_cleanup_error_ struct error *unreadable =
-		mem_read(slots->proc, taddr_of(exits_slots_place(slot)), &word, sizeof(word));
+		mem_read(slots->proc, taddr_of(exits_slots_place(slots, index)), &word,
+			 sizeof(word));
 
 	assert(exits_slots_is_late(slot)); /* R9 */
 	return !unreadable && word == slot->ra;
@@ -115,7 +124,7 @@ void exits_slots_give_up(struct exits_slots *slots, uint32_t index)
 /* (R2) Judges as retslot_is_gone in the agent does. */
 bool exits_slots_is_gone(const struct exits_slots *slots, uint32_t index)
 {
-	uint64_t place = exits_slots_place(&slots->items[index]), word = 0;
+	uint64_t place = exits_slots_place(slots, index), word = 0;
 	_cleanup_error_ struct error *unreadable =
 		mem_read(slots->proc, taddr_of(place), &word, sizeof(word));
 
@@ -128,7 +137,7 @@ bool exits_slots_is_gone(const struct exits_slots *slots, uint32_t index)
 
 		if (other == index)
 			return false;
-		if (!other || exits_slots_place(&slots->items[other]) != place)
+		if (!other || exits_slots_place(slots, other) != place)
 			return true;
 		word = slots->items[other].ra;
 	}

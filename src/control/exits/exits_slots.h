@@ -29,8 +29,8 @@ void exits_slots_free(struct exits_slots *slots);
 taddr exits_slots_at(const struct exits_slots *slots, uint32_t index);
 /* The stub that an address belongs to; 0: none. */
 uint32_t exits_slots_stub(const struct exits_slots *slots, uint64_t word);
-/* The address of the call's stack word. */
-uint64_t exits_slots_place(const struct dt_return_slot *slot);
+/* The address of the call's stack word; of a Go function's call, as its stack is now (R11). */
+uint64_t exits_slots_place(const struct exits_slots *slots, uint32_t index);
 
 /* exits_open.c: forgets the calls that exits_open_look has noted, before a process is left. */
 void exits_open_settle(struct session *session);

@@ -6,6 +6,7 @@
 #include "control/base/cleanup.h"
 #include "control/code/prescan.h"
 #include "control/code/relocate.h"
+#include "go_epilogue.h"
 
 #define PADDING_MAX 64 /* bytes after the function that are read */
 #define SCRATCH_SIZE 64
@@ -21,16 +22,24 @@ static bool is_call(enum insn_flow flow)
 	return flow == FLOW_CALL || flow == FLOW_CALL_INDIRECT;
 }
 
+/* Nobody is parked in padding. */
+static bool is_reached(const struct branch_targets *targets, const struct prescan *insn)
+{
+	return targets && branch_targets_at(targets, insn->pc.v) &&
+	       !(insn->kind == PRESCAN_PADDING && branch_targets_is_parking(targets, insn->pc.v));
+}
+
 static enum body_way find_way(const struct branch_targets *targets, const struct body_insn *before,
 			      const struct prescan *insn)
 {
-	if (!before || (targets && branch_targets_at(targets, insn->pc.v)))
+	bool is_after_end = before && (ends_flow(before->flow) || before->dead);
+
+	if (!before || (is_after_end ? is_reached(targets, insn) :
+				       targets && branch_targets_at(targets, insn->pc.v)))
 		return WAY_BRANCH;
 	if (is_call(before->flow))
 		return WAY_RETURN;
-	return (ends_flow(before->flow) || before->dead) && insn->kind != PRESCAN_PADDING ?
-		       WAY_UNKNOWN :
-		       WAY_NONE;
+	return is_after_end && insn->kind != PRESCAN_PADDING ? WAY_UNKNOWN : WAY_NONE;
 }
 
 static bool add(struct body *body, const struct prescan *insn)
@@ -42,6 +51,9 @@ static bool add(struct body *body, const struct prescan *insn)
 				  .way = find_way(body->branch_targets, before, insn),
 				  .sees_rip = insn->flow != FLOW_NEXT || insn->rip_relative };
 
+	if (item.way == WAY_BRANCH && branch_targets_is_parking(body->branch_targets, item.at) &&
+	    go_epilogue_goes_on(body, &item))
+		item.way = WAY_PARKED;
 	assert(!before || before->at + before->length == item.at);
 	item.dead = item.way == WAY_NONE && (before->dead || ends_flow(before->flow));
 	return vec_push(&body->insns, item);
@@ -64,7 +76,7 @@ bool body_read(struct body *body, const struct symtab *symtab, const struct bran
 			    taddr_of(at), &insn))
 			break;
 		if (at >= end &&
-		    (insn.kind != PRESCAN_PADDING || !targets || branch_targets_at(targets, at)))
+		    (insn.kind != PRESCAN_PADDING || !targets || is_reached(targets, &insn)))
 			break;
 		if (!add(body, &insn))
 			return false;

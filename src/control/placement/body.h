@@ -17,6 +17,7 @@ enum body_way {
 	WAY_BRANCH, /* by a branch, surely or perhaps */
 	WAY_RETURN, /* a call returns there */
 	WAY_UNKNOWN, /* unknown: no fall-through, and no branch was found */
+	WAY_PARKED, /* only goroutines that were parked there go on there (go_epilogue.h) */
 };
 
 struct body_insn {

@@ -499,13 +499,27 @@ void branch_targets_free(struct branch_targets *targets)
 	free(targets);
 }
 
-bool branch_targets_at(const struct branch_targets *targets, uint64_t address)
+static bool has_bit(const struct branch_targets *targets, uint64_t address)
 {
 	const struct text_bits *range = find_range(targets, address);
 	uint64_t at = range ? address - range->address : 0;
 
-	return !range || (range->bits[at / 8] >> (at % 8) & 1) ||
-	       (targets->everything && !is_check(targets, address));
+	return !range || (range->bits[at / 8] >> (at % 8) & 1);
+}
+
+bool branch_targets_at(const struct branch_targets *targets, uint64_t address)
+{
+	return has_bit(targets, address) || (targets->everything && !is_check(targets, address));
+}
+
+bool branch_targets_has_goroutines(const struct branch_targets *targets)
+{
+	return targets->everything;
+}
+
+bool branch_targets_is_parking(const struct branch_targets *targets, uint64_t address)
+{
+	return targets && targets->everything && !has_bit(targets, address);
 }
 
 bool branch_targets_is_read(const struct branch_targets *targets, uint64_t start, uint64_t end)

@@ -27,6 +27,12 @@ void branch_cache_put(struct branch_targets *targets);
 /* May code jump to this address of the file? True for every address outside the text. */
 bool branch_targets_at(const struct branch_targets *targets, uint64_t address);
 
+/* Is it code of a Go program? */
+bool branch_targets_has_goroutines(const struct branch_targets *targets);
+
+/* Is it a target only because goroutines are parked at any instruction of a Go program? */
+bool branch_targets_is_parking(const struct branch_targets *targets, uint64_t address);
+
 /* Does an instruction read data that begins in [start, end)? Such bytes mustn't change. */
 bool branch_targets_is_read(const struct branch_targets *targets, uint64_t start, uint64_t end);
 

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "control/elf/go_functions.h"
+
 /* The longest: lea with 32 bits, cmp, jbe with 32 bits. */
 #define LONGEST 18u
 
@@ -55,8 +57,30 @@ bool go_prologue_read(const struct symtab *symtab, uint64_t start, struct go_pro
 	return true;
 }
 
+bool go_prologue_has_goroutine(const struct symtab *symtab)
+{
+	const struct symbol *begin = symtab_find(symtab, "runtime.main");
+	struct go_prologue prologue;
+
+	return begin && go_prologue_read(symtab, begin->address, &prologue);
+}
+
+bool go_prologue_keeps_goroutine(const struct symtab *symtab, uint64_t start)
+{
+	struct go_function function;
+	struct go_prologue prologue;
+
+	return go_prologue_read(symtab, start, &prologue) ||
+	       (go_prologue_has_goroutine(symtab) && go_functions_at(symtab, start, &function) &&
+		function.start == start && function.is_compiled);
+}
+
 bool go_prologue_is_go_code(const struct symtab *symtab, uint64_t address)
 {
+	struct go_function function;
+
+	if (go_functions_exist(symtab))
+		return go_functions_at(symtab, address, &function);
 	const struct symbol *start = symtab_find(symtab, "runtime.text");
 	const struct symbol *end = symtab_find(symtab, "runtime.etext"); /* NULL: all of it */
 
@@ -64,18 +88,25 @@ bool go_prologue_is_go_code(const struct symtab *symtab, uint64_t address)
 	       (!end || address < end->address);
 }
 
-bool go_prologue_has_no_room(const struct symtab *symtab, const struct symbol *symbol, bool gathers)
+bool go_prologue_is_runtime(const struct symbol *symbol)
 {
 	static const char *const packages[] = { "runtime.", "runtime/", "internal/", "syscall." };
-	static const char more[] = "runtime.morestack";
 	bool runtime = !strchr(symbol->name, '.'); /* a local label of its assembly */
+
+	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++)
+		runtime |= !strncmp(symbol->name, packages[i], strlen(packages[i]));
+	return runtime;
+}
+
+bool go_prologue_has_no_room(const struct symtab *symtab, const struct symbol *symbol, bool gathers)
+{
+	static const char more[] = "runtime.morestack";
 	struct go_prologue prologue;
 
 	if (!go_prologue_is_go_code(symtab, symbol->address))
 		return false;
 	if (!strncmp(symbol->name, more, sizeof(more) - 1))
 		return true;
-	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++)
-		runtime |= !strncmp(symbol->name, packages[i], strlen(packages[i]));
-	return runtime && gathers && !go_prologue_read(symtab, symbol->address, &prologue);
+	return go_prologue_is_runtime(symbol) && gathers &&
+	       !go_prologue_read(symtab, symbol->address, &prologue);
 }

@@ -24,8 +24,16 @@ struct go_prologue {
 bool go_prologue_read(const struct symtab *symtab, uint64_t start,
 		      struct go_prologue *ret_prologue);
 
+/* Does the program pass arguments in registers, and its goroutine in r14 (Go 1.17)? */
+bool go_prologue_has_goroutine(const struct symtab *symtab);
+
 /* Does the compiled Go code of the program (not C code linked with it) hold that address? */
 bool go_prologue_is_go_code(const struct symtab *symtab, uint64_t address);
+
+/* Is it a function of Go's runtime, by its package? */
+bool go_prologue_is_runtime(const struct symbol *symbol);
+/* Is the function made by Go's compiler, so that r14 is its goroutine at its start and its ends? */
+bool go_prologue_keeps_goroutine(const struct symtab *symtab, uint64_t start);
 
 /*
  * Has the stack no room for a hit there (H4)? A goroutine's stack has 928 bytes below its guard.

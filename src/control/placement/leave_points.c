@@ -15,6 +15,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/code/prescan.h"
+#include "go_prologue.h"
 #include "planner.h"
 
 #define PIECES_MAX 4
@@ -29,6 +30,8 @@ struct search {
 	const char *name; /* of the function; NULL: unknown */
 	struct piece pieces[PIECES_MAX];
 	size_t piece_count;
+	bool is_go; /* Go code: goroutines may be parked anywhere */
+	bool begins_anew; /* its stack check comes back to its start (go_prologue.h) */
 	struct leave_points points;
 };
 
@@ -47,7 +50,7 @@ static bool is_inside(struct search *search, uint64_t address)
 	for (size_t i = 0; i < search->piece_count; i++) {
 		if (address - search->pieces[i].start <
 		    search->pieces[i].end - search->pieces[i].start)
-			return address != search->pieces[0].start;
+			return search->begins_anew || address != search->pieces[0].start;
 	}
 	const struct symbol *symbol = symtab_at(search->view->symtab, address);
 	size_t length = search->name ? strlen(search->name) : 0;
@@ -65,10 +68,15 @@ struct lead_in {
 	struct prescan before[2]; /* [0] is the nearest */
 };
 
-static bool is_by_table(const struct lead_in *lead, const struct prescan *jump)
+static bool is_by_table(const struct search *search, const struct lead_in *lead,
+			const struct prescan *jump)
 {
 	const struct prescan *add = &lead->before[0], *load = &lead->before[1];
 
+	/* Go: jmp *(table, index, 8) */
+	if (search->is_go && PRESCAN_MOD(jump) == 0 && PRESCAN_RM(jump) == 4 &&
+	    PRESCAN_SCALE(jump) == 3)
+		return true;
 	/* jmp *table(, index, 8) */
 	if (PRESCAN_MOD(jump) == 0 && PRESCAN_RM(jump) == 4 && PRESCAN_SCALE(jump) == 3 &&
 	    (jump->sib & 7) == 5)
@@ -93,7 +101,7 @@ static struct error *judge(struct search *search, const struct prescan *insn,
 			added = add_point(search, insn->pc.v, DT_SITE_JUMP);
 		break;
 	case FLOW_JUMP_INDIRECT:
-		if (!is_by_table(lead, insn))
+		if (!is_by_table(search, lead, insn))
 			added = add_point(search, insn->pc.v, DT_SITE_JUMP);
 		break;
 	case FLOW_BRANCH:
@@ -137,7 +145,7 @@ static struct error *read_piece(struct search *search, const struct piece *piece
 		at = item->at + item->length;
 		if (item->dead)
 			continue;
-		if (item->way == WAY_UNKNOWN ||
+		if ((item->way == WAY_UNKNOWN && !search->is_go) ||
 		    !prescan(bytes, item->length, taddr_of(item->at), &insn))
 			return unknown_code();
 		error = judge(search, &insn, &lead);
@@ -158,6 +166,7 @@ struct error *leave_points_find(struct planner *planner, const struct place *pla
 				 .name = place->symbol ? place->symbol->name : NULL };
 	uint64_t address = place->address.v - place->module->bias.v;
 	struct piece *first = &search.pieces[0];
+	struct go_prologue prologue;
 	struct error *error = function_view(planner, place->module, &view);
 
 	if (error)
@@ -167,6 +176,8 @@ struct error *leave_points_find(struct planner *planner, const struct place *pla
 	    first->start != address)
 		return unknown_code();
 	search.piece_count = 1;
+	search.is_go = go_prologue_is_go_code(view->symtab, address);
+	search.begins_anew = search.is_go && go_prologue_read(view->symtab, address, &prologue);
 	for (size_t i = 0; i < search.piece_count && !error; i++) {
 		struct piece piece = search.pieces[i];
 

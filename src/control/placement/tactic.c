@@ -22,6 +22,7 @@ static struct error *refuse_way(enum body_way way, uint64_t distance)
 		[WAY_BRANCH] = "code may jump to the instruction %llu bytes after it",
 		[WAY_RETURN] = "a call returns to the instruction %llu bytes after it",
 		[WAY_UNKNOWN] = "the code %llu bytes after it is reached in an unknown way",
+		[WAY_PARKED] = "a goroutine may be parked %llu bytes after it",
 	};
 
 #pragma GCC diagnostic push
@@ -30,14 +31,17 @@ static struct error *refuse_way(enum body_way way, uint64_t distance)
 #pragma GCC diagnostic pop
 }
 
-/* Checks whether the instruction may be part of a new site, at its start or inside. */
-static struct error *check_insn(const struct tactic_view *view, size_t first, size_t index)
+/* Checks whether the instruction may be part of a new site, at its start or inside; `changed` is
+ * the length of the site's jump. */
+static struct error *check_insn(const struct tactic_view *view, size_t first, size_t index,
+				size_t changed)
 {
 	const struct body_insn *insn = insn_of(view, index);
 	uint64_t distance = insn->at - insn_of(view, first)->at;
 	taddr at = address_of(view, index);
 
-	if (index > first && insn->way != WAY_NONE)
+	if (index > first && insn->way != WAY_NONE &&
+	    (insn->way != WAY_PARKED || distance < changed))
 		return refuse_way(insn->way, distance);
 	bool is_fixed = body_is_fixed(view->body, index);
 	if (is_fixed && !distance)
@@ -59,7 +63,7 @@ static struct error *check_insn(const struct tactic_view *view, size_t first, si
 	return NULL;
 }
 
-struct error *run_gather(const struct tactic_view *view, size_t first, size_t need,
+struct error *run_gather(const struct tactic_view *view, size_t first, size_t need, size_t changed,
 			 struct run *ret_run)
 {
 	struct run run = { .first = first };
@@ -71,7 +75,7 @@ struct error *run_gather(const struct tactic_view *view, size_t first, size_t ne
 			return error_new(ERROR_REFUSED,
 					 "the function ends after %llu bytes, a jump needs %llu",
 					 (unsigned long long)run.length, (unsigned long long)need);
-		struct error *error = check_insn(view, first, index);
+		struct error *error = check_insn(view, first, index, changed);
 		if (error)
 			return error;
 		run.length += insn_of(view, index)->length;
@@ -142,7 +146,7 @@ static bool try_grow(const struct tactic_view *view, struct site **ret_site)
 		struct error *error;
 
 		for (size_t i = first; i <= view->index; i++) {
-			error = check_insn(view, i, i);
+			error = check_insn(view, i, i, JUMP_LENGTH);
 			error_free(error);
 			if (error)
 				return false;
@@ -177,7 +181,7 @@ static bool try_grow_back(const struct tactic_view *view, struct site **ret_site
 	    !site->insn_count || site->length + insn->length > DT_SITE_BYTES ||
 	    site->insn_count >= SITE_INSNS_MAX)
 		return false;
-	struct error *error = check_insn(view, view->index, view->index);
+	struct error *error = check_insn(view, view->index, view->index, JUMP_LENGTH);
 	error_free(error);
 	if (error)
 		return false;
@@ -193,15 +197,22 @@ static bool try_grow_back(const struct tactic_view *view, struct site **ret_site
 	return true;
 }
 
-/* Finds a run that begins before the instruction, as long as code falls through to it. */
-static bool try_back(const struct tactic_view *view, struct run *ret_run)
+/* Does code come there from the instruction before it alone? Then a site may begin before. */
+static bool falls_in(const struct tactic_view *view, size_t index)
 {
-	for (size_t first = view->index; insn_of(view, first)->way == WAY_NONE && first > 0;
-	     first--) {
+	enum body_way way = insn_of(view, index)->way;
+
+	return way == WAY_NONE || way == WAY_PARKED;
+}
+
+bool run_gather_back(const struct tactic_view *view, size_t changed, struct run *ret_run)
+{
+	for (size_t first = view->index; falls_in(view, first) && first > 0; first--) {
 		size_t covered = insn_of(view, view->index)->at +
 				 insn_of(view, view->index)->length - insn_of(view, first - 1)->at;
-		struct error *error = run_gather(
-			view, first - 1, covered > JUMP_LENGTH ? covered : JUMP_LENGTH, ret_run);
+		struct error *error =
+			run_gather(view, first - 1, covered > changed ? covered : changed, changed,
+				   ret_run);
 
 		error_free(error);
 		if (!error)
@@ -213,14 +224,14 @@ static bool try_back(const struct tactic_view *view, struct run *ret_run)
 static struct error *try_jump(const struct tactic_view *view, struct site **ret_site)
 {
 	struct run run;
-	struct error *error = run_gather(view, view->index, JUMP_LENGTH, &run);
+	struct error *error = run_gather(view, view->index, JUMP_LENGTH, JUMP_LENGTH, &run);
 
 	if (error && error_kind(error) == ERROR_REFUSED) {
 		if (try_grow(view, ret_site) || try_grow_back(view, ret_site)) {
 			error_free(error);
 			return NULL;
 		}
-		if (try_back(view, &run)) {
+		if (run_gather_back(view, JUMP_LENGTH, &run)) {
 			error_free(error);
 			error = NULL;
 		}
@@ -235,8 +246,12 @@ static struct error *try_short_jump(const struct tactic_view *view, struct site 
 	struct run run;
 	struct site *host, *site;
 	size_t slot;
-	struct error *error = run_gather(view, view->index, SHORT_JUMP_LENGTH, &run);
+	struct error *error;
 
+	/* (H43) the slot would be an instruction where Go's runtime knows none */
+	if (branch_targets_has_goroutines(view->module->branch_targets))
+		return error_new(ERROR_REFUSED, "Go's runtime looks up where its threads are");
+	error = run_gather(view, view->index, SHORT_JUMP_LENGTH, SHORT_JUMP_LENGTH, &run);
 	if (error)
 		return error;
 	/* the search for a slot mustn't take these bytes */

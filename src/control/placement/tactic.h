@@ -44,9 +44,13 @@ struct run {
 };
 
 /* Collects whole instructions from `first` on, at least `need` bytes, without a branch target
- * inside and claimed by no site. The error is the reason why not. */
-struct error *run_gather(const struct tactic_view *view, size_t first, size_t need,
+ * inside and claimed by no site. No goroutine may be parked inside the first `changed` bytes. The
+ * error is the reason why not. */
+struct error *run_gather(const struct tactic_view *view, size_t first, size_t need, size_t changed,
 			 struct run *ret_run);
+/* Finds a run that begins before the view's instruction, as long as code falls through to it; its
+ * first `changed` bytes become a jump. */
+bool run_gather_back(const struct tactic_view *view, size_t changed, struct run *ret_run);
 /* Makes a site of those instructions, in the planner's list. */
 struct error *run_make_site(const struct tactic_view *view, const struct run *run,
 			    const char *tactic, struct site **ret_site);

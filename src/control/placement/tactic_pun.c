@@ -18,7 +18,7 @@ static struct error *longest_run(const struct tactic_view *view, struct run *ret
 
 	for (size_t need = JUMP_LENGTH - 1; need > 0; need--) {
 		error_free(error);
-		error = run_gather(view, view->index, need, ret_run);
+		error = run_gather(view, view->index, need, need, ret_run);
 		if (!error || error_kind(error) != ERROR_REFUSED)
 			return error;
 	}
@@ -81,8 +81,11 @@ static struct error *find_hop(const struct tactic_view *view, taddr at, size_t k
 		struct site *other;
 		taddr hop;
 
+		/* Go's runtime has its heap elsewhere, and a libc beside it goes on by mmap */
 		if (!near_find_in(&view->planner->maps, taddr_of(low),
-				  taddr_of(high + HOP_LENGTH - 1), HOP_LENGTH, &hop))
+				  taddr_of(high + HOP_LENGTH - 1), HOP_LENGTH,
+				  !branch_targets_has_goroutines(view->module->branch_targets),
+				  &hop))
 			break;
 		if (is_hop_free(view->planner, hop, &other)) {
 			*ret_hop = hop;
@@ -101,29 +104,48 @@ static struct error *find_hop(const struct tactic_view *view, taddr at, size_t k
 	return NULL;
 }
 
-struct error *tactic_pun_try(const struct tactic_view *view, struct site **ret_site)
+/* The site's instructions, and how many bytes may change: those of all, or of an instruction behind
+ * which goroutines may be parked (go_epilogue.h). */
+static struct error *choose_run(const struct tactic_view *view, struct run *ret_run, size_t *ret_k)
 {
 	const struct text_range *text = view->body->text;
+
+	*ret_k = JUMP_LENGTH - 1;
+	if (view->body->insns.items[view->index].way != WAY_PARKED ||
+	    !run_gather_back(view, *ret_k, ret_run)) {
+		struct error *error = longest_run(view, ret_run);
+
+		if (error)
+			return error;
+		*ret_k = ret_run->length;
+	}
+	uint64_t at = view->body->insns.items[ret_run->first].at;
+	if (*ret_k >= JUMP_LENGTH || at + JUMP_LENGTH > text->address + text->size)
+		return error_new(ERROR_REFUSED, "the code ends there");
+	return NULL;
+}
+
+struct error *tactic_pun_try(const struct tactic_view *view, struct site **ret_site)
+{
 	struct run run;
-	struct error *error = longest_run(view, &run);
+	size_t k;
+	struct error *error = choose_run(view, &run, &k);
 
 	if (error)
 		return error;
-	uint64_t at = view->body->insns.items[view->index].at;
+	uint64_t at = view->body->insns.items[run.first].at;
 	taddr address = taddr_add(view->module->module->bias, (int64_t)at);
-	if (run.length >= JUMP_LENGTH || at + JUMP_LENGTH > text->address + text->size)
-		return error_new(ERROR_REFUSED, "the code ends there");
 	if (siteset_overlapping(view->planner, address, taddr_add(address, JUMP_LENGTH)))
 		return error_new(ERROR_REFUSED, "another tracepoint changes the bytes after it");
 	/* bytes that a jump relies on can hold no other site: a probe wanted there goes first, by a
 	 * trap */
-	if (plan_is_wanted(view->planner, taddr_add(address, (int64_t)run.length),
+	if (plan_is_wanted(view->planner, taddr_add(address, (int64_t)k),
 			   taddr_add(address, JUMP_LENGTH)))
 		return error_new(ERROR_REFUSED,
 				 "another tracepoint is requested at the bytes after it");
 	taddr hop = { 0 };
 	struct site *hop_of = NULL;
-	error = find_hop(view, address, run.length, &hop, &hop_of);
+	error = find_hop(view, address, k, &hop, &hop_of);
 	if (!error)
 		error = run_make_site(view, &run, "pun", ret_site);
 	if (error)

@@ -121,7 +121,7 @@ static bool find_run(const struct tactic_view *view, taddr from, struct run *ret
 
 		if (!reaches(from, slot) || insns[i].dead)
 			continue;
-		struct error *error = run_gather(view, i, HOST_LENGTH, &run);
+		struct error *error = run_gather(view, i, HOST_LENGTH, HOST_LENGTH, &run);
 		error_free(error);
 		bool orphans = !error && leaves_orphans(view, i);
 		if (error || (found && (orphans > found_orphans ||

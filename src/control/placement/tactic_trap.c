@@ -27,7 +27,7 @@ struct error *tactic_trap_try(const struct tactic_view *view, struct site **ret_
 	if (planner->group && !planner->traps_ready)
 		return error_new(ERROR_REFUSED,
 				 "not possible among tracepoints that are already placed");
-	struct error *error = run_gather(view, view->index, 1, &run);
+	struct error *error = run_gather(view, view->index, 1, 1, &run);
 	if (!error)
 		error = planner->may_trap(planner->may_trap_context, view->module->module);
 	if (!error)

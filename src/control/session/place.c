@@ -102,9 +102,10 @@ static struct error *prepare_planner(struct session *session)
 
 /* A call of a Go function that begins anew counts once; a probe on the instruction counts each
  * time. */
-static void note_check(struct session *session, struct tracepoint *tracepoint)
+static void note_go(struct session *session, struct tracepoint *tracepoint)
 {
 	const struct place *place = &tracepoint->probe.place;
+	uint64_t address = place->module ? place->address.v - place->module->bias.v : 0;
 	struct tramp_event *event = &tracepoint->probe.event;
 	struct go_prologue prologue;
 	struct symtab *symtab;
@@ -113,8 +114,10 @@ static void note_check(struct session *session, struct tracepoint *tracepoint)
 		return;
 	_cleanup_error_ struct error *unreadable =
 		module_symtab(session->proc, place->module, &symtab);
-	if (unreadable || !symtab_is_go(symtab) ||
-	    !go_prologue_read(symtab, place->address.v - place->module->bias.v, &prologue))
+	if (unreadable || !symtab_is_go(symtab))
+		return;
+	event->is_go = go_prologue_is_go_code(symtab, address);
+	if (!go_prologue_read(symtab, address, &prologue))
 		return;
 	event->check_length = prologue.length;
 	event->check_frame = prologue.frame;
@@ -138,7 +141,7 @@ static struct error *decide(struct session *session, const struct tracepoint_lis
 	for (size_t i = 0; i < list->count; i++) {
 		if (list->items[i]->waits || list->items[i]->probe.site)
 			continue;
-		note_check(session, list->items[i]);
+		note_go(session, list->items[i]);
 		probes[count++] = &list->items[i]->probe;
 	}
 	for (size_t i = 0; i < session->own_probes.count; i++) {
@@ -199,7 +202,7 @@ static struct error *decide_late(struct session *session, const struct tracepoin
 	vec_free(&probes);
 	if (!error)
 		drop_incomplete(session, list, exits_late_has_sites);
-	return error;
+	return error ? error : exits_check_ends(list);
 }
 
 /* The events of the ends have the id of the entry, which is known by now. */

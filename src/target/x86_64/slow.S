@@ -51,6 +51,7 @@ dt_slow:
 	movq	%rbx, %rdi
 	movq	FRAME_ID(%rsp), %rsi
 	movq	FRAME_SIZE(%rsp), %rdx
+	movq	%r14, %rcx
 	call	slow_find
 	cmpq	$SLOW_NEEDED, %rax
 	je	.Llong_way
@@ -87,6 +88,7 @@ dt_slow:
 	movq	%rbx, %rdi
 	movq	8 + FRAME_ID(%rbp), %rsi
 	movq	8 + FRAME_SIZE(%rbp), %rdx
+	movq	%r14, %rcx
 	call	slow_path
 	popq	%rsi
 	movq	%rbp, %rsp
@@ -132,8 +134,8 @@ dt_slow:
 .Lquiet:
 	count_loud decl, %r8
 	movq	%rbx, %rdi
-	movq	FRAME_ID(%rsp), %rsi
-	movq	FRAME_SIZE(%rsp), %rdx
+	movq	%r14, FRAME_RESULT(%rsp)	/* struct slow_frame */
+	movq	%rsp, %rsi
 	call	slow_quiet
 	jmp	.Ldone
 	.cfi_endproc

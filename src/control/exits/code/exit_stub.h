@@ -2,7 +2,7 @@
  * exit_stub.h - code for function exits: the part of an entry trampoline that takes a return stub,
  * the stubs, the code that records an exit, and the unwind table of all of them.
  *
- * The protocol is R1 to R10 of returns.h. Pure: writes the buffers it is given.
+ * The protocol is R1 to R11 of returns.h. Pure: writes the buffers it is given.
  */
 #ifndef DYNTRACE_EXIT_STUB_H
 #define DYNTRACE_EXIT_STUB_H

@@ -198,7 +198,8 @@ static bool checks_stack(const struct tramp *tramp)
 	for (size_t i = 0; i < tramp->event_count; i++) {
 		const struct tramp_event *event = tramp->events[i];
 
-		if (!event->check_length || event->insn || event->exit || event->guard)
+		if (!event->check_length || event->insn || (event->exit && !event->is_go) ||
+		    event->guard)
 			return false;
 	}
 	return tramp->event_count > 0;

@@ -328,16 +328,21 @@ static uint32_t timed_flags(const struct tramp_event *event)
 	return DT_TIMED | (keys->table.v && !keys->at_exit ? keys->capacity << DT_TIMED_KEYS : 0);
 }
 
+static uint32_t go_flags(const struct tramp_event *event)
+{
+	return event->is_go ? DT_SITE_GO : 0;
+}
+
 bool exit_emit_site(struct emitter *e, const struct tramp_env *env, struct tramp_event *event,
 		    const struct exit_labels *l)
 {
 	struct dt_return_site site = { .body = event->off.v,
 				       .exit = env->exit.v,
 				       .id = event->id,
-				       .flags = timed_flags(event) |
+				       .flags = timed_flags(event) | go_flags(event) |
 						(event->is_late ? DT_SITE_LATE : 0),
 				       .values = values_size(event) };
-	struct dt_return_site again = { .id = event->id, .flags = DT_SITE_AGAIN };
+	struct dt_return_site again = { .id = event->id, .flags = DT_SITE_AGAIN | go_flags(event) };
 
 	if (l->again_field)
 		emit_site(e, &again, l->again_field);

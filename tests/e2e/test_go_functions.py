@@ -1,0 +1,160 @@
+"""Functions of Go programs: each call counted once however often its stack grows, exits at each `ret`, arguments by Go's ABI, names
+of stripped programs."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from fixtures import ROOT
+from harness import Trace, compile_once
+
+CALLS = {"count": 8 * 300 * 2, "deep": 8 * sum(i % 100 + 1 for i in range(300)), "fail": 8 * 300}
+OUTPUT = f"count {CALLS['count']} deep {CALLS['deep']} fail {CALLS['fail']} -2400\n"
+WITH_EXITS = ["-e", "--function", "main.deep", "--function", "main.fail"]
+FUNCTIONS = [word for name in CALLS for word in ("--function", f"main.{name}")]
+
+
+@pytest.fixture(scope="module")
+def goroutines(tmp_path_factory):
+    """Paths of the program: with debug information, without, without symbols, and without section headers."""
+    folder = tmp_path_factory.mktemp("go")
+    env = {"HOME": str(folder), "PATH": "/usr/bin:/bin", "GO111MODULE": "off"}
+    source = os.path.join(ROOT, "tests", "programs", "goroutines.go")
+    for name, options in (("full", []), ("bare", ["-ldflags=-w"]), ("stripped", ["-ldflags=-s"])):
+        subprocess.run(["go", "build", *options, "-o", folder / name, source], check=True, env=env)
+    headless = bytearray((folder / "stripped").read_bytes())
+    headless[0x28:0x30] = bytes(8)  # e_shoff
+    headless[0x3C:0x40] = bytes(4)  # e_shnum, e_shstrndx
+    (folder / "headless").write_bytes(headless)
+    (folder / "headless").chmod(0o755)
+    return {name: str(folder / name) for name in ("full", "bare", "stripped", "headless")}
+
+
+def said(result):
+    """The program's own line, among those of dyntrace."""
+    return next(line for line in result.stderr.splitlines(keepends=True) if line.startswith("count "))
+
+
+@pytest.mark.parametrize("more", [[], ["--function", "*"]], ids=["few", "all"])
+def test_counts(dyntrace, goroutines, more):
+    """Each call is counted once: a function whose stack has no room, or whose goroutine is to yield, begins anew. With all
+    functions that can be probed, the collector and the scheduler among them, the program does the same."""
+    result = dyntrace("trace", "--tracer", "count", *(more or FUNCTIONS), "--all-rows", "--", goroutines["full"], seconds=120)
+    assert said(result) == OUTPUT
+    for name, calls in CALLS.items():
+        assert re.search(rf"^ *{calls} .* main\.{name}$", result.stderr, re.M), (name, calls)
+
+
+@pytest.mark.parametrize("words", [["runtime.morestack.abi0"], ["runtime.throw", "-t", "backtrace"]], ids=["morestack", "gathered"])
+def test_room(dyntrace, goroutines, words):
+    """Functions of the runtime without a check of their stack are left alone where a hit takes more than there may be."""
+    error = dyntrace.fails("trace", "--function", *words, "--", goroutines["full"], status=125)
+    assert f"{words[0]}': Go's runtime calls it where a stack may have no room left" in error
+
+
+@pytest.mark.parametrize("other", ["--function", "--probe"])
+def test_several_tracepoints(dyntrace, goroutines, other):
+    """All tracepoints of a function share one check. One on the instruction counts each time that it runs."""
+    result = dyntrace("trace", "--tracer", "count", "--function", "main.deep", other, "main.deep", "--", goroutines["full"])
+    assert said(result) == OUTPUT
+    once = [int(row[1]) == CALLS["deep"] for row in re.finditer(r"^ *(\d+) .* main\.deep(-2)?$", result.stderr, re.M)]
+    assert once == [other == "--function"] * 2, result.stderr
+
+
+def test_places(dyntrace, goroutines):
+    """The check of the stack is the start of most functions: one jump takes its place."""
+    result = dyntrace("coverage", goroutines["full"])
+    words = next(line for line in result.stdout.splitlines() if "function entries" in line).split("|")
+    total, jumps = int(words[3]), int(words[4])
+    assert jumps > 0.6 * total
+
+
+def test_arguments(dyntrace, goroutines):
+    """By the debug information, and by the registers of Go's ABI without it."""
+    output = dyntrace.new_output()
+    result = dyntrace("trace", "-o", output, "--function", "main.count", "--", goroutines["full"])
+    assert said(result) == OUTPUT
+    events = Trace(output).named("main.count_entry")
+    assert sorted((event.fields["n"], event.fields["s"]) for event in events) == sorted(
+        [(1, "x")] * 2400 + [(i, "text") for i in range(300)] * 8)
+    output = dyntrace.new_output()
+    result = dyntrace("trace", "-o", output, "--function", "main.count", "--", goroutines["bare"])
+    assert said(result) == OUTPUT
+    events = Trace(output).named("main.count_entry")
+    assert sorted((event.fields["arg0"], event.fields["arg2"]) for event in events) == sorted(
+        [(1, 1)] * 2400 + [(i, 4) for i in range(300)] * 8)
+    assert "arg8" in events[0].fields
+
+
+def pairs(trace, name):
+    """Numbers of the function's entries and exits."""
+    return len(trace.named(f"{name}_entry")), len(trace.named(f"{name}_exit"))
+
+
+def test_exits(dyntrace, goroutines):
+    """R11: each call has its exit, although its stack moves, its goroutine changes threads, and a panic ends calls inside it."""
+    result = dyntrace("trace", "--tracer", "count", *WITH_EXITS, "--", goroutines["full"])
+    assert said(result) == OUTPUT
+    rows = {row[2]: int(row[1]) for row in re.finditer(r"^ *(\d+) .* main\.(\w+)$", result.stderr, re.M)}  # calls that returned
+    assert rows == {name: CALLS[name] for name in ("deep", "fail")} and "without an exit" not in result.stderr
+    output = dyntrace.new_output()
+    result = dyntrace("trace", "-o", output, "-e", "--function", "main.fail", "--", goroutines["full"])
+    assert said(result) == OUTPUT and " 0 lost" in result.stderr
+    trace = Trace(output)
+    assert pairs(trace, "main.fail") == (CALLS["fail"], CALLS["fail"])
+    assert all(event.fields["duration"] for event in trace.named("main.fail_exit"))
+
+
+def test_exits_of_all(dyntrace, goroutines):
+    """With all functions, those of the collector and the scheduler among them, the program does the same."""
+    result = dyntrace("trace", "--tracer", "count", "-e", "--function", "*", "--all-rows", "--", goroutines["full"], seconds=120)
+    assert said(result) == OUTPUT
+    for name, calls in CALLS.items():
+        assert re.search(rf"^ *{calls} .* main\.{name}$", result.stderr, re.M), (name, calls)
+
+
+@pytest.mark.parametrize("name, why", [
+    ("runtime.cputicks.abi0", "it is not by Go's compiler, whose functions know their goroutine (Go 1.17 and later)"),
+    ("runtime.badmorestackg0", "Go's runtime calls it where a stack may have no room left"),
+    ("main.count", "one of its returns can't be probed: the function ends after 2 bytes, a jump needs 5"),
+    ("main.main", None)], ids=["assembly", "runtime", "short", "plain"])
+def test_named_exits(dyntrace, goroutines, name, why):
+    """A named function has exits, or the one line says why not."""
+    words = ["trace", "-o", dyntrace.new_output(), "-e", "--function", name, "--", goroutines["full"]]
+    if why:
+        assert f"{name}: exit not traced: {why}; leave out -e to trace its entry" in dyntrace.fails(*words, status=125)
+    else:
+        assert "2 events, 0 lost" in dyntrace(*words).stderr
+
+
+@pytest.mark.parametrize("linked", ["-pie", "-no-pie"])
+def test_moved_stack(dyntrace, tmp_path, linked):
+    """R11: code as Go 1.21 and later write it, on a stack that moves at every call. A goroutine may be parked between `add` and `ret`, so these
+    bytes stay."""
+    source = os.path.join(ROOT, "tests", "programs", "go_forms.c")
+    program = compile_once(["gcc", "-O1", linked, source], tmp_path / "go_forms")
+    output = dyntrace.new_output()
+    result = dyntrace("trace", "-o", output, "-e", "--function", "main.down", "--", program, "300")
+    assert result.stdout == "601\n"
+    assert pairs(Trace(output), "main.down") == (301, 301)
+
+
+@pytest.mark.parametrize("kind", ["stripped", "headless"])
+def test_stripped(dyntrace, goroutines, kind):
+    """Names come from the table that Go's runtime walks stacks by, found by its section or by its first bytes."""
+    result = dyntrace("trace", "--tracer", "count", *WITH_EXITS, "--", goroutines[kind])
+    assert said(result) == OUTPUT
+    for name in ("deep", "fail"):
+        assert re.search(rf"^ *{CALLS[name]} .* main\.{name}$", result.stderr, re.M), name
+    whole, bare = (dyntrace("list-symbols", goroutines[name], "main.*").stdout for name in ("full", kind))
+    assert re.findall(r"main\.\S+", bare) == re.findall(r"main\.\S+", whole)
+
+
+@pytest.mark.parametrize("version", ["1_16", "1_18", "1_20"])
+def test_formats(dyntrace, version):
+    """The table of each version of Go since 1.16, made by hand (tests/fuzz/corpus/make_elf)."""
+    listed = dyntrace("list-symbols", "-a", os.path.join(ROOT, "tests", "fuzz", "corpus", "elf", f"go_{version}")).stdout
+    rows = [line.split() for line in listed.splitlines()[1:]]
+    assert [(row[0], row[1], row[4], row[5]) for row in rows] == [
+        ("0x000000001040", "16", ".gopclntab", "main.first"), ("0x000000001050", "16", ".gopclntab", "main.second")]
