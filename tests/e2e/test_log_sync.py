@@ -284,8 +284,8 @@ def test_inside_of_malloc(build, synced):
 
 def test_a_long_line_is_cut(build, synced):
     result = trace(build, synced, "long", function="bar", more=["--string-max", "1024"])
-    assert len(result.stdout) <= 4096 and result.stdout.endswith("\\x07...\n")
-    assert len(result.stdout) > 4080
+    assert len(result.stdout) <= 4096 and result.stdout.endswith("...\n") and "\\x07" in result.stdout  # where depends on the length of the pid
+    assert len(result.stdout) > 4060
 
 
 def test_a_static_program(build, synced, tmp_path):
