@@ -1,21 +1,8 @@
 """--only-inside and --depth: of a full trace, exactly the calls inside of a function, and at most so deep (V5)."""
-import os
-import subprocess
-
 import pytest
 
 from harness import summary_rows
-
-FUNCTIONS = ["work", "scale", "nested", "leaves", "jumps", "around", "rounds"]
-WHAT = [word for name in FUNCTIONS for word in ("--function", name)]
-
-
-@pytest.fixture(scope="module")
-def slow(build, tmp_path_factory):
-    path = tmp_path_factory.mktemp("slow") / "slow"
-    sources = os.path.join(os.path.dirname(__file__), "..", "programs")
-    subprocess.run(["g++", "-O1", "-g", "-pthread", "-I", sources, "-o", path, os.path.join(sources, "slow.cpp")], check=True)
-    return str(path)
+from test_slow_calls import FUNCTIONS, WHAT, slow  # noqa: F401
 
 
 def calls(trace):

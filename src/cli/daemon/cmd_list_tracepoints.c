@@ -85,7 +85,7 @@ static void add_json_budget(struct strbuf *text, const struct wire_message *item
 	daemon_call_json_number(text, "off_ns", daemon_call_number_of(item, WIRE_OFF_NS));
 }
 
-/* What its hits took from the target, and what the daemon's --overhead made of it. */
+/* The cost of the tracepoint's hits to the target, and its level under the daemon's --overhead. */
 static void add_budget(struct strbuf *text, const struct wire_message *item)
 {
 	char cost[TIME_TEXT], off[TIME_TEXT];

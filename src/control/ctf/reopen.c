@@ -201,7 +201,7 @@ static bool is_of_pair(const struct event_types *types, uint64_t event)
 	       (id + 1 < types->count && types->items[id + 1].is_pair);
 }
 
-/* Who is told of packets, and the kinds of their events. */
+/* The caller who is told of packets, and the kinds of their events. */
 struct witness {
 	writer_seen_fn seen;
 	void *context;

@@ -58,7 +58,8 @@ bool exits_wanted(const struct tracepoint_list *list);
  * the reason. Fails if the user named such a function. */
 struct error *exits_check(struct session *session, const struct tracepoint_list *list);
 
-/* The same for Go functions one of whose ends has no probe, once these have their sites. */
+/* Takes the exit from Go functions one of whose ends has no probe. Called when all ends have their
+ * sites. Fails as exits_check does. */
 struct error *exits_check_ends(const struct tracepoint_list *list);
 
 /* exits_late.c: adds probes at the ends of functions that a language runtime calls (R9), to be

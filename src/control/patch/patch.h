@@ -91,7 +91,7 @@ struct patch_stats {
 	size_t placed, failed;
 };
 
-/* What the caller changes in the stop that changes the text, so that no thread sees one change
+/* A change of the caller's in the stop that changes the text, so that no thread sees one change
  * without the other. Called with all threads held, before the text is written. *ret_done false: not
  * now; threads go on for a moment, and nothing has changed. */
 struct patch_also {

@@ -8,14 +8,11 @@
  *
  * (V5) Of a call, entry and exit are both kept, or both left out. What is left out is counted.
  */
-#include <assert.h>
 #include <stdlib.h>
 
-#include "reader_state.h"
-#include "walk.h"
+#include "sift.h"
 
 #define OPEN_MAX 65536 /* calls: beyond, the thread counts as outside of all */
-#define CLOCK_MASK ((1ULL << 40) - 1)
 
 struct nesting {
 	VEC(uint32_t) calls; /* ids of their entries; the innermost is the last */
@@ -99,30 +96,26 @@ static struct nesting *find(struct stream *stream)
 	return stream->nesting;
 }
 
+/* sift_keeps_fn */
+static bool is_inside(const struct sift *sift)
+{
+	uint32_t id = (uint32_t)(*sift->event & DT_EVENT_ID_MASK);
+
+	if (sift->context && take(sift->reader, sift->context, id)) /* V5 */
+		return true;
+	sift->walk->hits[id]--;
+	sift->stream->read++;
+	sift->reader->totals.outside++;
+	return false;
+}
+
 void nesting_apply(struct reader *reader, struct stream *stream, struct walk *walk)
 {
-	uint64_t *at = reader->buffer, *to = at, clock = walk->first_clock, left = walk->count;
-	struct nesting *nesting = find(stream);
+	struct sift sift = {
+		.reader = reader, .stream = stream, .walk = walk, .context = find(stream)
+	};
 
-	for (walk->count = 0; left; left--) {
-		uint64_t before = *at >> DT_EVENT_ID_BITS;
-		uint32_t id = (uint32_t)(*at & DT_EVENT_ID_MASK);
-		size_t words = readout_words(reader, at);
-
-		if (nesting && take(reader, nesting, id)) { /* V5 */
-			readout_keep(reader, walk, to, at, words, clock);
-			to += words;
-		} else {
-			walk->hits[id]--;
-			stream->read++;
-			reader->totals.outside++;
-		}
-		at += words;
-		if (left > 1)
-			clock += ((*at >> DT_EVENT_ID_BITS) - before) & CLOCK_MASK;
-	}
-	assert(to <= at && at == walk->to);
-	walk->to = to;
+	sift_events(&sift, is_inside);
 }
 
 void nesting_forget(struct stream *stream)

@@ -17,10 +17,8 @@
 #include <string.h>
 
 #include "control/ctf/writer.h"
-#include "reader_state.h"
-#include "walk.h"
+#include "sift.h"
 
-#define CLOCK_MASK ((1ULL << 40) - 1)
 #define BUFFER_WORDS (DT_CHUNK_BIG / 8)
 
 enum pair_part { PAIR_EXIT, PAIR_BRIEF, PAIR_ENTRY }; /* in this order (V4) */
@@ -104,30 +102,27 @@ static bool split(struct reader *reader, const struct stream *stream, const uint
 	return true;
 }
 
+/* sift_keeps_fn: a pair goes to reader->pairs. */
+static bool is_single(const struct sift *sift)
+{
+	bool *done = sift->context;
+
+	if (!is_pair(sift->reader, sift->event))
+		return true;
+	if (sift->clock > sift->stream->pairs_until)
+		*done &= split(sift->reader, sift->stream, sift->event, sift->words, sift->clock);
+	else
+		sift->reader->hits[*sift->event & DT_EVENT_ID_MASK]--;
+	return false;
+}
+
 /* Moves the pairs of the copy to reader->pairs, and the other events together. */
 static bool take_out(struct reader *reader, struct stream *stream, struct walk *walk)
 {
-	uint64_t *at = reader->buffer, *to = at, clock = walk->first_clock, left = walk->count;
 	bool done = true;
+	struct sift sift = { .reader = reader, .stream = stream, .walk = walk, .context = &done };
 
-	for (walk->count = 0; left; left--) {
-		uint64_t before = *at >> DT_EVENT_ID_BITS;
-		size_t words = readout_words(reader, at);
-
-		if (!is_pair(reader, at)) {
-			readout_keep(reader, walk, to, at, words, clock);
-			to += words;
-		} else if (clock > stream->pairs_until) {
-			done &= split(reader, stream, at, words, clock);
-		} else {
-			reader->hits[*at & DT_EVENT_ID_MASK]--;
-		}
-		at += words;
-		if (left > 1)
-			clock += ((*at >> DT_EVENT_ID_BITS) - before) & CLOCK_MASK;
-	}
-	assert(to <= at && at == walk->to);
-	walk->to = to;
+	sift_events(&sift, is_single);
 	return done;
 }
 

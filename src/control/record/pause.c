@@ -6,11 +6,7 @@
  * Likewise events that the trace of a killed controller has already, where some are pairs (R10):
  * how far it has these, and how far the others, differs by a reading at most.
  */
-#include <assert.h>
-#include <string.h>
-
-#include "reader_state.h"
-#include "walk.h"
+#include "sift.h"
 
 static size_t count_of(const struct reader_pauses *pauses)
 {
@@ -59,27 +55,21 @@ static bool is_touched(const struct reader *reader, const struct stream *stream,
 	return false;
 }
 
+/* sift_keeps_fn */
+static bool is_kept(const struct sift *sift)
+{
+	if (!is_there(sift->reader, sift->stream, sift->event, sift->clock) &&
+	    !is_left_out(&sift->reader->options, sift->clock))
+		return true;
+	sift->walk->hits[*sift->event & DT_EVENT_ID_MASK]--;
+	sift->stream->read++;
+	return false;
+}
+
 void pause_apply(struct reader *reader, struct stream *stream, struct walk *walk)
 {
-	uint64_t *at = reader->buffer, *to = at, clock = walk->first_clock, left = walk->count;
+	struct sift sift = { .reader = reader, .stream = stream, .walk = walk };
 
-	if (!is_touched(reader, stream, walk))
-		return;
-	for (walk->count = 0; left; left--) {
-		uint64_t before = *at >> DT_EVENT_ID_BITS;
-		size_t words = readout_words(reader, at);
-
-		if (is_there(reader, stream, at, clock) || is_left_out(&reader->options, clock)) {
-			walk->hits[*at & DT_EVENT_ID_MASK]--;
-			stream->read++;
-		} else {
-			readout_keep(reader, walk, to, at, words, clock);
-			to += words;
-		}
-		at += words;
-		if (left > 1)
-			clock += ((*at >> DT_EVENT_ID_BITS) - before) & ((1ULL << 40) - 1);
-	}
-	assert(to <= at && at == walk->to);
-	walk->to = to;
+	if (is_touched(reader, stream, walk))
+		sift_events(&sift, is_kept);
 }

@@ -150,7 +150,7 @@ static void readout_skip(struct reader *reader, struct stream *stream, struct wa
 		at += readout_words(reader, at);
 		count++;
 		if (count < walk->count)
-			clock += ((*at >> DT_EVENT_ID_BITS) - before) & ((1ULL << 40) - 1);
+			clock += walk_ahead(*at, before);
 	}
 	assert(at <= walk->to);
 	walk_uncount(walk, reader->buffer, count);

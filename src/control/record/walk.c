@@ -5,7 +5,6 @@
 
 #include "shared/program.h"
 
-#define CLOCK_MASK ((1ULL << 40) - 1)
 /* Only an enemy fills more holes than that in one chunk while we look. */
 #define WALK_FILLS_MAX 64
 #define ID_MASK (DT_EVENT_ID_MASK | DT_EVENT_PENDING)
@@ -114,7 +113,7 @@ static inline void walk_run(struct walk *walk, uint64_t id, size_t words)
 
 		if ((header & ID_MASK) != id || !header)
 			break;
-		uint64_t ahead = ((header >> DT_EVENT_ID_BITS) - clock) & CLOCK_MASK;
+		uint64_t ahead = walk_ahead(header, clock);
 		/* A step back (another CPU's clock, an enemy) would look like nearly 2^40 ahead
 		 * (H19). */
 		if (__builtin_expect(ahead >> DT_CLOCK_GAP_SHIFT, 0)) {
@@ -152,7 +151,7 @@ static void walk_first(struct walk *walk, uint64_t id, size_t words)
 /* Counts an event, and returns its header for the trace. */
 static uint64_t walk_stamp(struct walk *walk, uint64_t header, uint64_t id)
 {
-	uint64_t ahead = ((header >> DT_EVENT_ID_BITS) - walk->clock) & CLOCK_MASK;
+	uint64_t ahead = walk_ahead(header, walk->clock);
 
 	if (ahead >> DT_CLOCK_GAP_SHIFT) {
 		ahead = 0;

@@ -16,6 +16,14 @@
 #include "shared/layout.h"
 #include "control/event/event.h"
 
+#define WALK_CLOCK_BITS (64 - DT_EVENT_ID_BITS) /* of a clock in a header */
+
+/* The cycles from a clock to that of a header, by the bits that the header has. */
+static inline uint64_t walk_ahead(uint64_t header, uint64_t clock)
+{
+	return ((header >> DT_EVENT_ID_BITS) - clock) & ((1ULL << WALK_CLOCK_BITS) - 1);
+}
+
 /* In sizes[]: the event holds its own size. */
 #define WALK_VARIABLE (1u << 31)
 

@@ -183,7 +183,7 @@ static bool look(struct session *session, struct budget *budget, uint64_t ns)
 	return true;
 }
 
-/* What hits cost of tracepoints that are off, and still in the code. */
+/* The cost of the hits of tracepoints that are off, and still in the code, in ns per second. */
 static double off_cost(const struct budget *budget)
 {
 	double sum = 0;

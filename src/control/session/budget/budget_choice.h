@@ -24,7 +24,7 @@ struct budget_item {
 	bool has_counted; /* SWITCH_COUNTED saves something: else the next step is off */
 };
 
-/* What all hits cost, in ns per second. */
+/* The cost of all hits, in ns per second. */
 double budget_choice_cost(const struct budget_item *items, size_t count);
 /* Lowers levels until the cost is at most `limit`, or all are off. False: out of memory. */
 bool budget_choice_lower(struct budget_item *items, size_t count, double limit);

@@ -28,7 +28,7 @@ static int by_rate(const void *a, const void *b)
 	return x->demotion->rate < y->demotion->rate ? 1 : -1;
 }
 
-/* Those that are off, and in the code, or out of it; the most frequent ones first. */
+/* Lists tracepoints that are off, and in the code, or out of it; the most frequent ones first. */
 static void list_off(const struct session *session, bool is_out, struct tracepoint_list *ret_list)
 {
 	for (size_t i = 0; i < session->tracepoints.count && ret_list->count < OUT_MAX; i++) {

@@ -130,22 +130,31 @@ static void lay_in_row(struct container *c)
 
 /* ---- in a row -------------------------------------------------------------------------------- */
 
-/* std::vector<bool>: a bit per element. */
-static bool add_bits(struct container *c)
+/* Keeps the pointer to the first element in c->base and the one behind the last in `end`, and
+ * checks their order. */
+static bool keep_span(struct container *c, const char *first, const char *last, uint8_t end)
 {
-	uint8_t end = shape_local(c->shape);
-
-	c->element = (struct type){ .kind = TYPE_BOOL, .size = 1 };
-	if (!push_member(c, "_M_impl._M_start._M_p", 8, &c->code))
+	if (!push_member(c, first, 8, &c->code))
 		return false;
 	set(&c->code, c->base);
-	if (!push_member(c, "_M_impl._M_finish._M_p", 8, &c->code))
+	if (!push_member(c, last, 8, &c->code))
 		return false;
 	set(&c->code, end);
 	get(&c->code, c->base);
 	get(&c->code, end);
 	op(&c->code, DT_OP_LEU);
 	op(&c->code, DT_OP_CHECK);
+	return true;
+}
+
+/* std::vector<bool>: a bit per element. */
+static bool add_bits(struct container *c)
+{
+	uint8_t end = shape_local(c->shape);
+
+	c->element = (struct type){ .kind = TYPE_BOOL, .size = 1 };
+	if (!keep_span(c, "_M_impl._M_start._M_p", "_M_impl._M_finish._M_p", end))
+		return false;
 	get(&c->code, end);
 	get(&c->code, c->base);
 	op(&c->code, DT_OP_SUB);
@@ -177,16 +186,8 @@ static bool add_vector(struct container *c)
 		return add_bits(c);
 	uint8_t end = shape_local(c->shape);
 
-	if (!c->element.size || !push_member(c, "_M_impl._M_start", 8, &c->code))
+	if (!c->element.size || !keep_span(c, "_M_impl._M_start", "_M_impl._M_finish", end))
 		return false;
-	set(&c->code, c->base);
-	if (!push_member(c, "_M_impl._M_finish", 8, &c->code))
-		return false;
-	set(&c->code, end);
-	get(&c->code, c->base);
-	get(&c->code, end);
-	op(&c->code, DT_OP_LEU);
-	op(&c->code, DT_OP_CHECK);
 	get(&c->code, end);
 	if (!push_member(c, "_M_impl._M_end_of_storage", 8, &c->code))
 		return false;

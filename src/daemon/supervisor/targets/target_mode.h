@@ -28,8 +28,8 @@ struct target_mode {
 
 /* The daemon's. */
 struct target_mode target_mode_default(const struct supervisor *supervisor);
-/* What a WIRE_ATTACH or a WIRE_ADD asks for (D14). `target`: the process is attached already, and
- * another mode than it has is refused; NULL: it isn't. */
+/* Reads the mode that a WIRE_ATTACH or a WIRE_ADD asks for (D14). `target`: the process is attached
+ * already, and another mode than it has is refused; NULL: it isn't. */
 struct error *target_mode_choose(const struct supervisor *supervisor, const struct target *target,
 				 const struct process *process, const struct identity *who,
 				 const struct wire_message *message, struct target_mode *ret_mode);
