@@ -1,4 +1,5 @@
-"""`make demo` behind its build: as root, as an ordinary user without sudo, where only root may attach to running processes, and in a container."""
+"""`make demo` behind its build: as root, as an ordinary user without sudo, where only root may attach to running processes, in a container, and
+right after boot."""
 import os
 import shutil
 import subprocess
@@ -62,4 +63,14 @@ def test_in_a_container(demo, place, scratch):
     make_root(root)
     shown = demo(*podman_run(scratch, os.path.join(scratch, "r")), "-v", f"{place}:{place}", "-e", f"PATH={place}/bin", "-e", f"HOME={place}",
                  "--rootfs", root)
+    assert "sortCommand" in shown and "user:1" in shown and "PONG" in shown
+
+
+def test_right_after_boot(demo):
+    """The monotonic clocks have just begun, as a time namespace shows them."""
+    with open("/proc/uptime") as file:
+        uptime = int(float(file.read().split()[0]))
+    shown = demo("unshare", "--time", "--monotonic", str(-uptime), "--boottime", str(-uptime), "--fork", "sh", "-c",
+                 'read uptime rest < /proc/uptime; echo "up for $uptime"; exec "$@"', "sh")
+    assert float(shown.split("up for ")[1].split()[0]) < 60
     assert "sortCommand" in shown and "user:1" in shown and "PONG" in shown
