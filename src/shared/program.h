@@ -138,8 +138,9 @@ enum dt_op_code {
 #define DT_REG_ST0 21 /* at an exit: address of st(0), for DT_OP_REAL_LOAD */
 #define DT_REG_ST1 22 /* likewise st(1) */
 
-/* End of a string: at a NUL; after a number of bytes; whichever comes first. */
-enum dt_string { DT_STRING_NUL, DT_STRING_COUNTED, DT_STRING_BOUNDED };
+/* End of a string: at a NUL; after a number of bytes; whichever comes first. OPTIONAL: after a
+ * number of bytes, which means nothing if the address is 0. */
+enum dt_string { DT_STRING_NUL, DT_STRING_COUNTED, DT_STRING_BOUNDED, DT_STRING_OPTIONAL };
 
 /* The program's part in a pair: a call whose exit decides whether it is recorded (R10). */
 enum dt_pair {

@@ -537,13 +537,16 @@ static void run_string(struct gather *g, const struct dt_op *op)
 {
 	uint64_t length = op->c != DT_STRING_NUL ? pop(g) : ~0ULL;
 	uint64_t address = pop(g);
+	bool counted = op->c == DT_STRING_COUNTED || op->c == DT_STRING_OPTIONAL;
 
 	if (g->failed)
 		address = ~0ULL;
+	if (op->c == DT_STRING_OPTIONAL && !address)
+		length = 1; /* it isn't an empty one */
 	if (op->a == 2 || op->a == 4)
 		text_store_wide(g, address, op->a, op->b);
 	else
-		text_store(g, address, length, op->c == DT_STRING_COUNTED, op->b);
+		text_store(g, address, length, counted, op->b);
 	close_text(g);
 }
 

@@ -28,8 +28,9 @@ def helpers(kind, word):
 
 
 def alive(pid):
+    """Threads may live, and keep descriptors open, when the first one is a zombie already."""
     try:
-        return state(pid) not in "ZX"
+        return state(pid) not in "ZX" or len(os.listdir(f"/proc/{pid}/task")) > 1
     except OSError:
         return False
 

@@ -1,4 +1,5 @@
 """Workers, keepers and targets that hang: others go on, the client gets an error, and all is well when they resume (D1, D3)."""
+import contextlib
 import os
 import signal
 import subprocess
@@ -21,7 +22,8 @@ class Stopped:
         return self
 
     def __exit__(self, *_):
-        os.kill(self.pid, signal.SIGCONT)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGCONT)
 
 
 def still_stopped(pid):
@@ -59,6 +61,21 @@ def test_a_stopped_worker_holds_up_nobody_else(daemon, spin):
     assert daemon.workers(one.pid) == [] and "killed" not in daemon.log_text()
     one.finish()
     other.finish()
+
+
+def test_a_request_that_no_worker_saw_waits_for_the_next(daemon, spin):
+    """(D15) The one before it was sent to the worker that died, and isn't done again."""
+    one = spin()
+    daemon.add(f"{one.pid}:foo")
+    worker = daemon.workers(one.pid)[0]
+    with Stopped(worker):
+        for name in ("sent", "waiting"):
+            assert "its worker is stopped" in daemon.fails("add", f"{one.pid}:foo_many", "-n", name)
+        os.kill(worker, signal.SIGKILL)
+        until(lambda: "its worker died: starting another" in daemon.log_text(), "the next worker")
+        until(lambda: daemon.hits(one.pid) == {"foo": 0, "waiting": 0}, "the request that waited")
+    daemon("detach", one.pid)
+    one.finish()
 
 
 def test_a_stopped_keeper_holds_up_its_own_trace_only(daemon, spin, scratch):

@@ -17,7 +17,7 @@
  *	     their client may still ask for them (H33).
  *
  * Rules D6 and D11 are in users.h, rules D7 and D10 in targets/trace_keeper.h, rule D8 in
- * requests/owners.h, rules D9 and D13 in targets/worker_calls.h, rule D14 in
+ * requests/owners.h, rules D9, D13 and D15 in targets/worker_calls.h, rule D14 in
  * targets/target_mode.h.
  *
  * Each file of this folder has a header of its own; here is what all of them share.

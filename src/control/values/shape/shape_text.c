@@ -151,9 +151,12 @@ bool shape_text_type(struct shape *shape, const char *name, const struct type *t
 		     const struct value_place *place)
 {
 	struct value_place address, length;
+	Dwarf_Die die = type->die;
 
 	if (!value_text(type, place, &address, &length))
 		return false;
-	shape_text(shape, name, &address, &length, DT_STRING_COUNTED);
+	bool optional = strncmp(debug_name(&die), "Option<", strlen("Option<")) == 0;
+	shape_text(shape, name, &address, &length,
+		   optional ? DT_STRING_OPTIONAL : DT_STRING_COUNTED);
 	return true;
 }

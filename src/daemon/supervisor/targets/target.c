@@ -125,11 +125,14 @@ void target_free(struct target *target)
 	supervisor_end_if_idle(supervisor);
 }
 
-void target_fail_calls(struct target *target, const struct error *error)
+void target_fail_calls(struct target *target, size_t count, const struct error *error)
 {
-	while (target->calls.count) {
-		struct request *request = target->calls.items[--target->calls.count].request;
+	assert(count <= target->calls.count);
+	while (count) {
+		struct worker_call *call = &target->calls.items[--count];
+		struct request *request = call->request;
 
+		memmove(call, call + 1, (--target->calls.count - count) * sizeof(*call));
 		if (!request)
 			continue;
 		request_note(request, error_repeat(error_kind(error), error_text(error)));

@@ -81,7 +81,7 @@ bool target_is_registered(const struct target *target);
 struct error *target_watch_process(struct target *target);
 /* Closes the worker's socket; the trace becomes `old_trace`. */
 void target_forget_worker(struct target *target);
-/* Notes the error for every open call. */
-void target_fail_calls(struct target *target, const struct error *error);
+/* Notes the error for the first `count` calls, and forgets them. */
+void target_fail_calls(struct target *target, size_t count, const struct error *error);
 
 #endif

@@ -62,7 +62,7 @@ static void own_call_done(struct target *target, const struct worker_call *call,
 		log_line("process %d (%s): not attached: %s", target->pid, target->process.name,
 			 error_text(error));
 	target->gone = true;
-	target_fail_calls(target, error);
+	target_fail_calls(target, target->calls.count, error);
 	error_free(error);
 }
 

@@ -90,7 +90,7 @@ static void configure(struct target *target, int keeper)
 
 static struct error *use_socket(struct target *target, int fd, int keeper)
 {
-	assert(fd >= 0 && !target->has_worker && !target->ending && !target->calls.count);
+	assert(fd >= 0 && !target->has_worker && !target->ending && !target->sent);
 	if (target->source.fd >= 0) { /* the pidfd of a registered process */
 		loop_remove(&target->supervisor->loop, &target->source);
 		close(target->source.fd);
@@ -227,9 +227,11 @@ static void let_worker_go(struct target *target)
 			error_new(ERROR_GONE, "process %d (%s) has ended", target->pid,
 				  target->process.name);
 
+	size_t failed_calls = again ? target->sent : target->calls.count; /* D15 */
+
 	log_last_words(target);
 	target_forget_worker(target);
-	target_fail_calls(target, error);
+	target_fail_calls(target, failed_calls, error);
 	if (again) {
 		log_line("process %d (%s): its worker died: starting another", target->pid,
 			 target->process.name);
@@ -237,6 +239,7 @@ static void let_worker_go(struct target *target)
 		if (!failed)
 			return;
 		log_line("process %d: %s", target->pid, error_text(failed));
+		target_fail_calls(target, target->calls.count, failed);
 	}
 	if (alive && !expected)
 		log_line("process %d (%s): given up ('dyntrace detach %d' cleans up)", target->pid,

@@ -6,6 +6,8 @@
  *      most. Each is judged again when its turn comes: others may have been done meanwhile.
  * (D13) A worker that replaces another gets what the journal has before any request of a client's:
  *      the request finds the tracepoints that were there.
+ * (D15) A request that no worker has seen waits for the next one when the worker dies. One that was
+ *      sent fails, because what it asked for may have been done.
  */
 #ifndef DYNTRACE_WORKER_CALLS_H
 #define DYNTRACE_WORKER_CALLS_H
