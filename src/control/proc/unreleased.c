@@ -11,12 +11,14 @@
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define UNRELEASED_MAX 4096
+#define UNRELEASED_FIRST 64
 
 struct unreleased {
 	pid_t tid;
@@ -24,8 +26,9 @@ struct unreleased {
 };
 
 /* Used with SIGCHLD blocked, and by its handler. */
-static _Thread_local struct unreleased list[UNRELEASED_MAX];
-static _Thread_local size_t count;
+static _Thread_local struct unreleased first[UNRELEASED_FIRST];
+static _Thread_local struct unreleased *larger; /* mapped; NULL: `first` is enough */
+static _Thread_local size_t count, room;
 static volatile pid_t owner; /* the thread with a list; 0: none */
 static struct sigaction former; /* of SIGCHLD, while there is an owner */
 static void (*volatile prepare_thread)(pid_t tid);
@@ -33,6 +36,11 @@ static void (*volatile prepare_thread)(pid_t tid);
 void unreleased_prepare_by(void (*prepare)(pid_t tid))
 {
 	prepare_thread = prepare;
+}
+
+static struct unreleased *items(void)
+{
+	return larger ? larger : first;
 }
 
 /* True: the thread is let go or gone, and leaves the list. */
@@ -56,6 +64,8 @@ static bool settle_one(const struct unreleased *one)
 
 static void settle_all(void)
 {
+	struct unreleased *list = items();
+
 	for (size_t i = 0; i < count;) {
 		if (settle_one(&list[i]))
 			list[i] = list[--count];
@@ -110,15 +120,51 @@ static void unblock(const sigset_t *before)
 	pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
+/* With SIGCHLD blocked: its handler uses the list. */
+static bool grow(size_t wanted)
+{
+	size_t now = larger ? room : UNRELEASED_FIRST, next = 2 * now;
+
+	if (wanted <= now)
+		return true;
+	while (next < wanted)
+		next *= 2;
+	void *mapped = mmap(NULL, next * sizeof(*larger), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (mapped == MAP_FAILED)
+		return false;
+	memcpy(mapped, items(), count * sizeof(*larger));
+	if (larger)
+		munmap(larger, room * sizeof(*larger));
+	larger = mapped;
+	room = next;
+	return true;
+}
+
+bool unreleased_reserve(size_t more)
+{
+	sigset_t before;
+
+	/* the handler only shortens the list */
+	if (count + more <= (larger ? room : UNRELEASED_FIRST))
+		return true;
+	block(&before);
+	bool grown = grow(count + more);
+	unblock(&before);
+	return grown;
+}
+
 void unreleased_add(pid_t tid, bool own_child)
 {
 	sigset_t before;
 
 	block(&before);
-	if (count < UNRELEASED_MAX)
-		list[count++] = (struct unreleased){ tid, own_child };
+	if (grow(count + 1))
+		items()[count++] = (struct unreleased){ tid, own_child };
 	watch();
-	settle_all(); /* it may have stopped before there was a handler */
+	/* it may have stopped before there was a handler; the others are the handler's */
+	if (count && settle_one(&items()[count - 1]))
+		count--;
 	unblock(&before);
 }
 
@@ -130,6 +176,7 @@ bool unreleased_take(pid_t tid)
 	if (!count)
 		return false;
 	block(&before);
+	struct unreleased *list = items();
 	for (size_t i = 0; i < count && !found; i++) {
 		if (list[i].tid != tid)
 			continue;

@@ -11,11 +11,15 @@
 #define DYNTRACE_UNRELEASED_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 /* `prepare` is called with a thread that has come to its stop, before it is let go. It must be safe
  * in a signal handler. */
 void unreleased_prepare_by(void (*prepare)(pid_t tid));
+/* Makes room for that many more, before threads are seized: none is forgotten where there is no
+ * memory. */
+bool unreleased_reserve(size_t more);
 /* own_child: another part of this process waits for the thread's end, so don't reap it. */
 void unreleased_add(pid_t tid, bool own_child);
 /* Takes the thread off the list. False: it wasn't on it. */

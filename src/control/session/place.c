@@ -14,6 +14,7 @@
 #include <x86intrin.h>
 #include <sys/auxv.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
@@ -46,6 +47,7 @@
 
 #define HWCAP2_FSGSBASE 2u
 #define AGENT_NEEDS (1u << 20) /* bytes, at most: docs/limits.md */
+#define OWN_NEEDS (1u << 20) /* bytes beside the buffer, to begin to record */
 
 struct placing {
 	struct tramp_env env; /* addresses for the trampolines */
@@ -509,6 +511,23 @@ static struct error *check_memory(const struct session *session)
 			 session->proc->pid, room / 1024, need / 1024);
 }
 
+/* The whole buffer is taken at once: the kernel would end us without a word. */
+static struct error *check_own_memory(const struct session *session)
+{
+	uint64_t size = session->options.buffer_size ? session->options.buffer_size :
+						       DT_POOL_DEFAULT;
+	uint64_t room;
+
+	if (session->agent || session->parent || !memory_room_of(getpid(), &room) ||
+	    room >= size + OWN_NEEDS)
+		return NULL;
+	return error_new(ERROR_FAILED,
+			 "dyntrace has %" PRIu64 " KiB left in its own memory cgroup, and its "
+			 "buffer takes %" PRIu64
+			 " KiB (raise the cgroup's limit, or choose a smaller --buffer-size)",
+			 room / 1024, (size + OWN_NEEDS) / 1024);
+}
+
 static struct error *prepare(struct session *session, const struct tracepoint_list *list)
 {
 	struct error *error = session->agent ? NULL : check_machine();
@@ -521,6 +540,8 @@ static struct error *prepare(struct session *session, const struct tracepoint_li
 		error = decide(session, list);
 	if (!error)
 		error = check_memory(session);
+	if (!error)
+		error = check_own_memory(session);
 	if (!error)
 		error = follow_check(session);
 	if (!error)

@@ -227,6 +227,9 @@ static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int
 struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ours)
 {
 	unreleased_prepare_by(rewind_late);
+	/* the thread itself, and a child that each thread may be making */
+	if (!unreleased_reserve(2 * (stop->threads.count + 1)))
+		return error_new(ERROR_FAILED, "out of memory");
 	for (unsigned round = 0; seize(stop, tid); round++) {
 		bool again;
 		struct error *err = seize_failed(stop, tid, sharer, errno, ret_ours, &again);

@@ -135,6 +135,9 @@ void events_forward(struct target *target, const struct wire_message *event)
 		note_failure(target, detail ? detail : "");
 		target->leaving = true;
 	}
+	if (name && !strcmp(name, "lost") && target->leaving)
+		log_line("process %d (%s): lost: %.200s", target->pid, target->process.name,
+			 detail ? detail : "");
 	if (name && !strcmp(name, "exited"))
 		/* its trace is complete: a watcher that hears of it doesn't find it listed any
 		 * more */

@@ -110,7 +110,8 @@ static void step(struct worker *worker)
 
 	if (error)
 		worker_events_tell(worker, "failed", error_text(error));
-	worker_events_tell_losses(worker);
+	else
+		worker_events_tell_losses(worker);
 	if (!error && !session_ended(worker->session))
 		worker_snapshots_step(worker);
 	if (session_ended(worker->session))

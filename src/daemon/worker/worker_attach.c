@@ -244,6 +244,7 @@ struct error *worker_attach_leave(struct worker *worker, struct session_summary 
 	struct error *error = session_end(worker->session, ret_summary);
 
 	worker_events_tell_lines(worker, ret_summary->lines_left_out, ret_summary->lines_why);
+	worker_events_tell_last_losses(worker);
 	session_destroy(take_ptr(&worker->session));
 	trace_dir_free(take_ptr(&worker->directory));
 	return error;

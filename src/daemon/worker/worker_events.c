@@ -94,10 +94,29 @@ void worker_events_tell_lines(struct worker *worker, uint64_t left_out, const ch
 	worker->lines_lost = left_out;
 }
 
+static void tell_new_losses(struct worker *worker, bool is_full)
+{
+	uint64_t lost = lost_so_far(worker), before = worker->lost;
+	char detail[64];
+
+	if (lost <= before) /* less: the target has changed its counters */
+		return;
+	worker->lost = lost;
+	if (is_full)
+		worker_events_tell(worker, "buffer-full", NULL);
+	snprintf(detail, sizeof(detail), "%llu events", (unsigned long long)(lost - before));
+	worker_events_tell(worker, "lost", detail);
+}
+
+void worker_events_tell_last_losses(struct worker *worker)
+{
+	assert(worker->session);
+	tell_new_losses(worker, false);
+}
+
 void worker_events_tell_losses(struct worker *worker)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC), lost;
-	char detail[64];
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	const char *why;
 
 	if (!worker->session || now < worker->next_look)
@@ -105,11 +124,5 @@ void worker_events_tell_losses(struct worker *worker)
 	worker->next_look = now + LOOK_NS;
 	uint64_t lines = session_lines_left_out(worker->session, &why);
 	worker_events_tell_lines(worker, lines, why);
-	lost = lost_so_far(worker);
-	if (lost <= worker->lost) /* less: the target has changed its counters */
-		return;
-	snprintf(detail, sizeof(detail), "%llu events", (unsigned long long)(lost - worker->lost));
-	worker_events_tell(worker, "buffer-full", NULL);
-	worker_events_tell(worker, "lost", detail);
-	worker->lost = lost;
+	tell_new_losses(worker, true);
 }
