@@ -80,6 +80,8 @@ const char *client_tracepoint_state(const struct wire_message *item)
 {
 	const char *how = wire_get_text(item, WIRE_HOW), *state = wire_get_text(item, WIRE_STATE);
 
+	if (wire_get_number(item, WIRE_STATIC, 0))
+		return "static";
 	if (!how && state)
 		return strncmp(state, "waiting", strlen("waiting")) ? "refused" : "waiting";
 	if (how && !strcmp(how, "waiting"))

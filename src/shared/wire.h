@@ -170,6 +170,7 @@ enum wire_type {
 	X(WIRE_OF, WIRE_TEXT) /* the value */                                         \
 	X(WIRE_KEYS, WIRE_NUMBER) /* most different keys */                           \
 	X(WIRE_ROWS, WIRE_NUMBER) /* of a list: behind each tracepoint an item per key */ \
+	X(WIRE_STATIC, WIRE_NUMBER) /* of a list: LTTng's own tracepoints, too; of an item: one */ \
 	X(WIRE_RESET, WIRE_NUMBER) /* of a list with rows: they begin at 0 again */   \
 	X(WIRE_ROW, WIRE_NUMBER) /* this item is such a row; enum wire_row */         \
 	X(WIRE_VALUES, WIRE_NUMBER) /* of a row; enum wire_values */                  \

@@ -13,6 +13,7 @@
 #include "control/elf/go_functions.h"
 #include "control/elf/sdt.h"
 #include "control/elf/symtab.h"
+#include "control/elf/ust_events.h"
 #include "control/names/spell.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
@@ -107,6 +108,23 @@ static void check_markers(const struct symtab *symtab)
 	markers_free(&markers);
 }
 
+/* LTTng's static tracepoints likewise. */
+static void check_ust_events(const struct symtab *symtab)
+{
+	struct ust_events events = { 0 };
+	struct error *error = ust_events_read(symtab, &events);
+
+	for (size_t i = 0; !error && i < events.count; i++) {
+		const struct ust_event *event = &events.items[i];
+
+		require(symtab_text(symtab, event->address) != NULL);
+		require(event->provider[0] && event->arguments);
+		require(i == 0 || strcmp(events.items[i - 1].provider, event->provider) <= 0);
+	}
+	error_free(error);
+	ust_events_free(&events);
+}
+
 /* (I1, I2) The text found for an address covers it, and all of it can be read. */
 static void check_address(const struct symtab *symtab, uint64_t address)
 {
@@ -161,6 +179,7 @@ static void check_symtab(const struct symtab *symtab)
 	symtab_each_pointer(symtab, count_pointer, &pointers);
 	symtab_has_text_relocations(symtab);
 	check_markers(symtab);
+	check_ust_events(symtab);
 	check_frames(symtab);
 	spell_offer_symbols(&near, "mian", symtab);
 	require(near.count <= SPELL_NEAR_MAX);

@@ -49,6 +49,12 @@ static const struct {
 	{ "p99", "p99_ns", WIRE_P99 },	  { "max", "max_ns", WIRE_LONGEST },
 };
 
+/* A tracepoint of LTTng's own, which dyntrace neither places nor counts. */
+static bool is_static(const struct wire_message *item)
+{
+	return wire_get_number(item, WIRE_STATIC, 0);
+}
+
 /* Self time isn't always known. */
 static bool is_known(const struct wire_message *item, enum wire_tag tag)
 {
@@ -59,6 +65,8 @@ static const char *shape_of(const struct wire_message *item)
 {
 	uint64_t shape = wire_get_number(item, WIRE_SHAPE, WIRE_BARE);
 
+	if (is_static(item))
+		return "static";
 	return shape <= WIRE_FUNCTION ? shapes[shape] : "";
 }
 
@@ -158,7 +166,10 @@ static void add_line(struct daemon_call_list *list, const struct wire_message *i
 	add_location(&list->text, item);
 	text_cell(&list->text, daemon_call_text_of(item, WIRE_TRACER));
 	text_cell(&list->text, client_tracepoint_state(item));
-	text_cell_number(&list->text, daemon_call_number_of(item, WIRE_HITS));
+	if (is_static(item))
+		text_cell(&list->text, "-");
+	else
+		text_cell_number(&list->text, daemon_call_number_of(item, WIRE_HITS));
 	text_end_row(&list->text);
 }
 
@@ -202,6 +213,10 @@ static void add_details(struct strbuf *text, const struct wire_message *item)
 	quote_format(text, "    %-10s0x%llx (%s), %s\n", "address",
 		      daemon_call_number_of(item, WIRE_ADDRESS),
 		      daemon_call_text_of(item, WIRE_MODULE), shape_of(item));
+	if (is_static(item)) {
+		add_all_of(text, "fields", item, WIRE_FIELD);
+		return;
+	}
 	quote_format(text, "    %-10s%llu (%llu per second), lost %llu\n", "hits",
 		      daemon_call_number_of(item, WIRE_HITS),
 		      daemon_call_number_of(item, WIRE_HIT_RATE),
@@ -355,6 +370,7 @@ static struct error *ask(const struct words *words, struct listing *listing)
 	struct wire_out *out =
 		daemon_call_begin(client, WIRE_TRACEPOINTS, words->items[0], args.all);
 	wire_number(out, WIRE_ROWS, 1);
+	wire_number(out, WIRE_STATIC, 1);
 	if (args.reset)
 		wire_number(out, WIRE_RESET, 1);
 	error = daemon_call_finish(client, take_item, listing);
@@ -385,7 +401,10 @@ const struct command command_list_tracepoints = {
 	.usage = "[OPTIONS] TARGET",
 	.details =
 		"HITS are current. A waiting tracepoint is placed when its library is loaded or a program of\n"
-		"that name starts. Below the list, tracepoints that count by key show a row per key.",
+		"that name starts. Below the list, tracepoints that count by key show a row per key.\n"
+		"\n"
+		"A static tracepoint is LTTng's own, compiled into the program or a library of it; sessions of\n"
+		"LTTng record it ('lttng enable-event --userspace NAME').",
 	.example = "dyntrace list-tracepoints redis-server\n"
 		   "dyntrace list-tracepoints -a redis-server\n"
 		   "dyntrace list-tracepoints app --top 10 --hist --reset",

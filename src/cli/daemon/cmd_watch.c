@@ -110,8 +110,10 @@ const struct command command_watch = {
 	.details =
 		"Runs until Ctrl-C or the daemon's end. Notifications: attached, detached, exited (with the\n"
 		"status), failed (recording ended, with the reason), buffer-full, lost, snapshot (with its reason\n"
-		"and its directory), snapshot-failed, module-loaded, module-unloaded, tracepoint-placed, tracepoint-gone, tracepoint-failed (a signal in a probe\n"
-		"function of the tracer call).",
+		"and its directory), snapshot-failed, module-loaded, module-unloaded, marker-loaded and\n"
+		"static-tracepoint-loaded (SDT markers and LTTng's own tracepoints, which came with a library),\n"
+		"tracepoint-placed, tracepoint-gone, tracepoint-failed (a signal in a probe function of the\n"
+		"tracer call).",
 	.example = "dyntrace watch redis-server\n"
 		   "dyntrace watch --json",
 	.options = options,

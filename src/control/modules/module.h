@@ -28,6 +28,8 @@ struct module {
 	bool debug_read;
 	struct cfi_rows *cfi; /* by module_cfi */
 	struct markers *markers; /* by module_markers */
+	struct ust_events *ust_events; /* by module_ust_events */
+	bool is_new; /* static_points_tell hasn't told its markers yet */
 	struct unnamed_functions *unnamed; /* by module_unnamed_functions (unnamed_functions.h) */
 };
 
@@ -84,6 +86,10 @@ struct error *module_cfi(struct proc *proc, struct module *module,
 struct markers;
 struct error *module_markers(struct proc *proc, struct module *module,
 			     const struct markers **ret_markers);
+/* LTTng's static tracepoints (ust_events.h), read on first use. Owned by the module. */
+struct ust_events;
+struct error *module_ust_events(struct proc *proc, struct module *module,
+				const struct ust_events **ret_events);
 void modules_free(struct modules *modules);
 
 #endif

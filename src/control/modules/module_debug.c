@@ -1,6 +1,6 @@
 /*
  * module_debug.c - parts of a module that are read on first use: debug information, unwind table,
- * static markers.
+ * static markers, LTTng's static tracepoints.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 #include "unnamed_functions.h"
 #include "module_head.h"
 #include "control/elf/sdt.h"
+#include "control/elf/ust_events.h"
 
 struct error *module_debug(struct proc *proc, struct module *module, struct debug **ret_debug)
 {
@@ -84,8 +85,30 @@ struct error *module_markers(struct proc *proc, struct module *module,
 	return NULL;
 }
 
+struct error *module_ust_events(struct proc *proc, struct module *module,
+				const struct ust_events **ret_events)
+{
+	struct symtab *symtab;
+	struct error *error = module_symtab(proc, module, &symtab);
+
+	if (error)
+		return error;
+	if (!module->ust_events) {
+		module->ust_events = calloc(1, sizeof(*module->ust_events));
+		error = module->ust_events ? ust_events_read(symtab, module->ust_events) :
+					     error_new(ERROR_FAILED, "out of memory");
+	}
+	if (error)
+		return error;
+	*ret_events = module->ust_events;
+	return NULL;
+}
+
 void module_debug_free(struct module *module)
 {
+	if (module->ust_events)
+		ust_events_free(module->ust_events);
+	free(module->ust_events);
 	debug_close(module->debug);
 	if (module->unnamed)
 		unnamed_functions_free(module->unnamed);

@@ -10,6 +10,7 @@
 #include "control/base/cleanup.h"
 #include "locate_state.h"
 #include "control/elf/sdt.h"
+#include "control/elf/ust_events.h"
 #include "spell.h"
 
 /* Adds one place per site; sites of one name become NAME, NAME-2... */
@@ -45,6 +46,24 @@ static void offer_markers(struct spell_near *near, const char *name, const struc
 	}
 }
 
+/* Is it a static tracepoint of LTTng, which only LTTng records? */
+static bool is_of_lttng(const struct search *search, struct module *module)
+{
+	const struct location *location = search->location;
+	const struct ust_events *events;
+	struct error *error = module->is_vdso ? NULL :
+						module_ust_events(search->proc, module, &events);
+
+	if (error || module->is_vdso)
+		return (error_free(error), false);
+	for (size_t i = 0; i < events->count; i++) {
+		if (fnmatch(location->provider, events->items[i].provider, 0) == 0 &&
+		    fnmatch(location->symbol, events->items[i].name, 0) == 0)
+			return true;
+	}
+	return false;
+}
+
 static struct error *not_found(const struct search *search, const struct module *only)
 {
 	_cleanup_(strbuf_free) struct strbuf hint = { 0 };
@@ -53,7 +72,15 @@ static struct error *not_found(const struct search *search, const struct module 
 	for (size_t i = 0; i < search->modules->count; i++) {
 		struct module *module = search->modules->items[i];
 
-		if ((!only || module == only) && module->markers)
+		if (only && module != only)
+			continue;
+		if (is_of_lttng(search, module))
+			return error_new(
+				ERROR_FAILED,
+				"'%s:%s' is a static tracepoint of LTTng, not a marker (lttng enable-event --userspace '%s:%s')",
+				search->location->provider, search->location->symbol,
+				search->location->provider, search->location->symbol);
+		if (module->markers)
 			offer_markers(&near, search->location->symbol, module->markers);
 	}
 	spell_print(&near, &hint);

@@ -23,6 +23,7 @@
 #include "control/session/own_probes/fronts.h"
 #include "control/session/own_probes/library_notice.h"
 #include "control/session/own_probes/own_probes.h"
+#include "control/session/own_probes/static_points.h"
 #include "control/session/own_probes/traps.h"
 #include "control/session/own_probes/unwinding.h"
 #include "session.h"
@@ -391,6 +392,7 @@ static struct error *follow(struct session *session, bool *ret_new)
 		if (known)
 			continue;
 		session_notify(session, SESSION_MODULE_LOADED, now.items[i]->path);
+		now.items[i]->is_new = true;
 		traps_look_at(session, now.items[i]);
 	}
 	modules_free(&copies);
@@ -477,6 +479,8 @@ struct error *session_modules_step(struct session *session)
 			session->guests[i]->modules_changed(session);
 	}
 	library_notice_answer(session, ticket);
+	if (!error)
+		static_points_tell(session); /* the thread doesn't wait for it */
 	if (error && error_kind(error) == ERROR_GONE) /* session_ended tells the caller */
 		error = (error_free(error), NULL);
 	return error;

@@ -13,6 +13,7 @@
 #include "control/ctf/trace_dir.h"
 #include "control/proc/judged.h"
 #include "control/proc/proc_guise.h"
+#include "control/session/own_probes/static_points.h"
 #include "control/session/triggers/triggers.h"
 #include "control/tracers/count/count_rows.h"
 #include "control/wire/channel.h"
@@ -48,6 +49,8 @@ struct worker {
 		bool has_rows, resets;
 		struct count_rows rows; /* of the tracepoint before `next`, by key */
 		size_t next_row;
+		struct static_points statics; /* behind all tracepoints */
+		size_t next_static;
 	} listing;
 };
 

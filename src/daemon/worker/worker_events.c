@@ -59,6 +59,8 @@ void worker_events_notice(void *context, enum session_notice notice, const char 
 		[SESSION_GONE] = "tracepoint-gone",
 		[SESSION_MODULE_LOADED] = "module-loaded",
 		[SESSION_MODULE_UNLOADED] = "module-unloaded",
+		[SESSION_MARKER_LOADED] = "marker-loaded",
+		[SESSION_STATIC_LOADED] = "static-tracepoint-loaded",
 		[SESSION_FAULT] = "tracepoint-failed",
 	};
 

@@ -72,12 +72,41 @@ static void begin_rows(struct worker *worker, size_t index)
 					       &worker->listing.rows));
 }
 
+/* ---- LTTng's own tracepoints ---------------------------------------------------------------- */
+
+static void list_static(struct worker *worker, const struct static_point *point)
+{
+	struct wire_out out = { 0 };
+
+	wire_begin(&out, WIRE_ITEM, worker->listing.sequence);
+	wire_number(&out, WIRE_STATIC, 1);
+	wire_text(&out, WIRE_NAME, point->name);
+	wire_text(&out, WIRE_LOCATION, point->module);
+	wire_text(&out, WIRE_MODULE, point->module);
+	wire_text(&out, WIRE_TRACER, "lttng");
+	if (*point->arguments)
+		wire_text(&out, WIRE_FIELD, point->arguments);
+	wire_number(&out, WIRE_ADDRESS, point->address);
+	wire_end(&out);
+	channel_send(&worker->channel, &out);
+	wire_free(&out);
+}
+
+static size_t rows_left(const struct worker *worker)
+{
+	return worker->listing.rows.rows.count - worker->listing.next_row;
+}
+
 static void list_next(struct worker *worker)
 {
 	struct count_rows *rows = &worker->listing.rows;
 
-	if (worker->listing.next_row < rows->rows.count) {
+	if (rows_left(worker)) {
 		list_row(worker, &rows->rows.items[worker->listing.next_row++]);
+		return;
+	}
+	if (worker->listing.next >= session_tracepoint_count(worker->session)) {
+		list_static(worker, &worker->listing.statics.items[worker->listing.next_static++]);
 		return;
 	}
 	list_one(worker, worker->listing.sequence, worker->listing.next);
@@ -88,13 +117,15 @@ static bool is_complete(const struct worker *worker)
 {
 	return !worker->session ||
 	       (worker->listing.next >= session_tracepoint_count(worker->session) &&
-		worker->listing.next_row >= worker->listing.rows.rows.count);
+		!rows_left(worker) &&
+		worker->listing.next_static >= worker->listing.statics.count);
 }
 
 void worker_list_end(struct worker *worker)
 {
 	count_rows_free(&worker->listing.rows);
-	worker->listing.next_row = 0;
+	static_points_free(&worker->listing.statics);
+	worker->listing.next_row = worker->listing.next_static = 0;
 	worker->listing.active = false;
 }
 
@@ -108,6 +139,8 @@ struct error *worker_list_begin(struct worker *worker, const struct wire_message
 		return error;
 	error = session_flush(worker->session); /* counts as of now */
 	session_look(worker->session);
+	if (!error && wire_get_number(message, WIRE_STATIC, 0))
+		error = static_points_list(worker->session, &worker->listing.statics);
 	if (error)
 		return error;
 	worker->listing.active = true;

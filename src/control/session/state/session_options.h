@@ -22,6 +22,8 @@ enum session_notice {
 	SESSION_GONE, /* a tracepoint was removed, or its module was unloaded */
 	SESSION_MODULE_LOADED,
 	SESSION_MODULE_UNLOADED,
+	SESSION_MARKER_LOADED, /* a static marker came with a library: "PROVIDER:NAME in PATH" */
+	SESSION_STATIC_LOADED, /* a static tracepoint of LTTng did: likewise */
 	SESSION_FAULT, /* a tracepoint's function got a signal and is called no more */
 };
 typedef void (*session_notify_fn)(void *context, enum session_notice notice, const char *text);
