@@ -14,6 +14,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/start.h"
 #include "daemon/keeper/keeper.h"
+#include "daemon/profiles/profiles.h"
 #include "daemon/supervisor/supervisor.h"
 #include "daemon/worker/worker.h"
 #include "options/help.h"
@@ -30,13 +31,14 @@ static struct {
 	const char *output;
 	const char *log;
 	const char *metrics;
+	const char *profiles;
 	uint64_t buffer_size;
 	int mode;
 	struct limit_args limit_args;
 	const char *overhead_text;
 	double overhead;
 	struct writer_limits limits;
-	bool daemonize, own_only, all_targets, stopped, version;
+	bool daemonize, own_only, all_targets, stopped, version, check_profiles;
 } args = { .buffer_size = DT_POOL_DEFAULT };
 
 static const struct option_spec options[] = {
@@ -82,6 +84,13 @@ static const struct option_spec options[] = {
 	  "write hits, losses, durations and counts by key to FILE every 5 s while it runs, for the textfile collector\n"
 	  "of Prometheus's node_exporter; whoever may read FILE sees them",
 	  .string = &args.metrics },
+	OPTION_GROUP("Profiles"),
+	{ 0, "profiles", "DIR",
+	  "folder of profiles, NAME.conf: what to trace in which programs, without a command (default:\n"
+	  "root: " PROFILES_FOLDER "; others: $XDG_CONFIG_HOME/dyntrace)",
+	  .string = &args.profiles },
+	{ 0, "check-profiles", NULL, "only check the profiles; the exit status is 1 if one has a fault",
+	  .flag = &args.check_profiles },
 	{ 'V', "version", NULL, "show the version", .flag = &args.version },
 	{ 0 },
 };
@@ -146,6 +155,54 @@ static struct error *choose_output(char **ret_path)
 	return make_absolute(ret_path);
 }
 
+/* *ret_path NULL: there is no such folder for this user. */
+static struct error *choose_profiles(char **ret_path)
+{
+	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	int made = 0;
+
+	if (args.profiles)
+		made = asprintf(ret_path, "%s", args.profiles);
+	else if (geteuid() == 0)
+		made = asprintf(ret_path, "%s", PROFILES_FOLDER);
+	else if (config && config[0] == '/')
+		made = asprintf(ret_path, "%s/dyntrace", config);
+	else if (home && home[0] == '/')
+		made = asprintf(ret_path, "%s/.config/dyntrace", home);
+	if (made < 0)
+		*ret_path = NULL;
+	if (made < 0)
+		return error_new(ERROR_FAILED, "out of memory");
+	if (args.profiles && access(args.profiles, F_OK))
+		return error_errno(errno, "--profiles: cannot read %s", args.profiles);
+	return made ? make_absolute(ret_path) : NULL;
+}
+
+static struct error *check_profiles(void)
+{
+	_cleanup_free_ char *folder = NULL;
+	struct profiles profiles = { 0 };
+	struct error *error = choose_profiles(&folder);
+
+	if (error)
+		return error;
+	if (folder)
+		profiles_read(folder, &profiles);
+	for (size_t i = 0; i < profiles.errors.count; i++)
+		fprintf(stderr, "dyntraced: %s\n", profiles.errors.items[i]);
+	printf("%s: %zu file%s, %zu tracepoint%s", folder ? folder : "no folder", profiles.files,
+	       profiles.files == 1 ? "" : "s", profiles.requests.count,
+	       profiles.requests.count == 1 ? "" : "s");
+	if (profiles.errors.count)
+		printf("; %zu not used", profiles.errors.count);
+	puts("");
+	int status = profiles.errors.count ? EXIT_FAILURE : EXIT_SUCCESS;
+	profiles_free(&profiles);
+	if (status != EXIT_SUCCESS)
+		exit(status); /* the lines above say why */
+	return NULL;
+}
+
 static struct error *check_usage(const struct words *words)
 {
 	if (words->count)
@@ -164,7 +221,7 @@ static struct error *check_usage(const struct words *words)
 
 static struct error *run_supervisor(void)
 {
-	_cleanup_free_ char *socket = NULL, *output = NULL;
+	_cleanup_free_ char *socket = NULL, *output = NULL, *profiles = NULL;
 	_cleanup_free_ char *metrics = args.metrics ? strdup(args.metrics) : NULL;
 	struct error *error = client_socket_path(args.socket, &socket);
 
@@ -174,6 +231,8 @@ static struct error *run_supervisor(void)
 		error = make_absolute(&metrics);
 	if (!error)
 		error = choose_output(&output);
+	if (!error)
+		error = choose_profiles(&profiles);
 	if (!error && args.daemonize)
 		error = start_background();
 	if (error)
@@ -193,6 +252,7 @@ static struct error *run_supervisor(void)
 					     .stopped = args.stopped,
 					     .daemonized = args.daemonize,
 					     .metrics = metrics,
+					     .profiles = profiles,
 					     .log = args.log };
 	return supervisor_run(&chosen);
 }
@@ -248,7 +308,9 @@ int main(int argc, char **argv)
 	}
 	if (!error)
 		error = check_usage(&words);
-	if (!error)
+	if (!error && args.check_profiles)
+		error = check_profiles();
+	else if (!error)
 		error = run_supervisor();
 	return error ? fail(error) : EXIT_SUCCESS;
 }

@@ -196,7 +196,10 @@ enum wire_type {
 	X(WIRE_LAST, WIRE_NUMBER) /* ns before now that a snapshot has; absent: all */ \
 	X(WIRE_MADE_TRIGGER, WIRE_TEXT) /* journals: name of a trigger that was made */  \
 	X(WIRE_SYNC, WIRE_NUMBER) /* tracer log: at the hit */                        \
-	X(WIRE_DEREF, WIRE_NUMBER) /* levels of pointers */
+	X(WIRE_DEREF, WIRE_NUMBER) /* levels of pointers */                           \
+	X(WIRE_PROFILE, WIRE_TEXT) /* FILE LOC: of a profile of the daemon's */       \
+	X(WIRE_PROFILE_COUNT, WIRE_NUMBER) /* files */                                \
+	X(WIRE_PROFILE_ERROR, WIRE_TEXT) /* of a file that isn't used */
 
 enum wire_tag {
 	WIRE_NO_TAG,

@@ -6,8 +6,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 # Rooms of the programs, from the ground up.
-PROGRAM_ROOMS = ("cli/profile", "cli/view", "cli/explain", "cli/trace", "cli/top", "cli/report", "cli/export", "cli/daemon", "cli",
-                 "daemon/base", "daemon/keeper", "daemon/asker", "daemon/worker", "daemon/supervisor", "daemon")
+PROGRAM_ROOMS = ("cli/view", "cli/explain", "cli/trace", "cli/top", "cli/report", "cli/export", "cli/daemon", "cli",
+                 "daemon/base", "daemon/profiles", "daemon/keeper", "daemon/asker", "daemon/worker", "daemon/supervisor", "daemon")
 
 
 def table(path):
@@ -44,7 +44,7 @@ ORDER = [*CONTROL, *PROGRAM_ROOMS]
 def is_allowed(user, used):
     if user in ORDER and used in ORDER and user.split("/")[0] == used.split("/")[0]:
         return ORDER.index(used) < ORDER.index(user)
-    allowed = MAY_USE[user.split("/")[0]]
+    allowed = MAY_USE.get(user) or MAY_USE[user.split("/")[0]]
     return any(used == name or used.startswith(name + "/") for name in allowed)
 
 

@@ -34,6 +34,8 @@ static void print_json(const struct wire_message *item, const char *user)
 	daemon_call_json_number(&text, "tracepoints",
 				wire_get_number(item, WIRE_TRACEPOINT_COUNT, 0));
 	daemon_call_json_number(&text, "waiting", wire_get_number(item, WIRE_WAITING_COUNT, 0));
+	daemon_call_json_number(&text, "profiles", wire_get_number(item, WIRE_PROFILE_COUNT, 0));
+	daemon_call_json_texts(&text, "profile_errors", item, WIRE_PROFILE_ERROR);
 	daemon_call_json_number(&text, "clients", wire_get_number(item, WIRE_CLIENT_COUNT, 0));
 	text_add(&text, "}\n");
 	text_flush(&text);
@@ -57,6 +59,17 @@ static void print_recording(const struct wire_message *item)
 	cli_print("\n");
 }
 
+static void print_profiles(const struct wire_message *item)
+{
+	struct wire_value value;
+
+	cli_print("profiles:    %llu\n", daemon_call_number_of(item, WIRE_PROFILE_COUNT));
+	for (size_t at = 0; wire_next(item, &at, &value);) {
+		if (value.tag == WIRE_PROFILE_ERROR)
+			cli_print("             not used: %s\n", value.text);
+	}
+}
+
 static struct error *print_status(void *context, const struct wire_message *item)
 {
 	char user[64];
@@ -77,6 +90,7 @@ static struct error *print_status(void *context, const struct wire_message *item
 	cli_print("tracepoints: %llu, and %llu waiting for a program\n",
 	       daemon_call_number_of(item, WIRE_TRACEPOINT_COUNT),
 	       daemon_call_number_of(item, WIRE_WAITING_COUNT));
+	print_profiles(item);
 	cli_print("clients:     %llu\n", daemon_call_number_of(item, WIRE_CLIENT_COUNT));
 	return NULL;
 }

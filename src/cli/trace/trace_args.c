@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/profile/profile.h"
 #include "client/client.h"
+#include "options/profile/profile.h"
 #include "options/prototype_options.h"
 #include "control/session/session.h"
 #include "shared/program.h"

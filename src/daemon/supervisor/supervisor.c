@@ -133,6 +133,7 @@ static void close_all(struct supervisor *supervisor)
 	vec_free(&supervisor->users);
 	vec_free(&supervisor->targets);
 	waiting_free(supervisor);
+	profiles_free(&supervisor->profiles);
 	listen_close(supervisor);
 	if (supervisor->signals.fd >= 0)
 		close(supervisor->signals.fd);
@@ -155,6 +156,23 @@ static void start_metrics(struct supervisor *supervisor)
 
 	if (error)
 		log_line("%s", error_text(error));
+}
+
+static void use_profiles(struct supervisor *supervisor)
+{
+	struct profiles *profiles = &supervisor->profiles;
+	const char *folder = supervisor->options.profiles;
+
+	if (!folder)
+		return;
+	profiles_read(folder, profiles);
+	for (size_t i = 0; i < profiles->errors.count; i++)
+		log_line("profile %s", profiles->errors.items[i]);
+	if (profiles->files)
+		log_line("profiles of %s: %zu file%s, %zu tracepoint%s", folder, profiles->files,
+			 profiles->files == 1 ? "" : "s", profiles->requests.count,
+			 profiles->requests.count == 1 ? "" : "s");
+	waiting_add_profiles(supervisor, &profiles->requests);
 }
 
 struct error *supervisor_run(const struct supervisor_options *options)
@@ -180,6 +198,7 @@ struct error *supervisor_run(const struct supervisor_options *options)
 		 options->output);
 	waiting_read(&supervisor);
 	target_recovery_run(&supervisor);
+	use_profiles(&supervisor);
 	start_done();
 	notify_manager("READY=1");
 	start_metrics(&supervisor);

@@ -18,7 +18,7 @@
  *
  * Rules D6 and D11 are in users.h, rules D7 and D10 in targets/trace_keeper.h, rule D8 in
  * requests/owners.h, rules D9, D13 and D15 in targets/worker_calls.h, rule D14 in
- * targets/target_mode.h.
+ * targets/target_mode.h, rules D16 to D18 in daemon/profiles/profiles.h.
  *
  * Each file of this folder has a header of its own; here is what all of them share.
  */
@@ -28,6 +28,7 @@
 #include "control/base/vec.h"
 #include "control/ctf/writer.h"
 #include "daemon/base/loop.h"
+#include "daemon/profiles/profiles.h"
 #include "events.h"
 #include "log_share.h"
 #include "daemon/supervisor/requests/identity.h"
@@ -42,6 +43,7 @@ struct supervisor_options {
 	struct writer_limits limits; /* of each trace */
 	double overhead; /* the budget of each target, a share; 0: none */
 	uint64_t snapshots_kept; /* of those that hits ask for; 0: the default */
+	const char *profiles; /* folder of profiles, absolute */
 	const char *metrics; /* file for Prometheus, absolute; NULL: none */
 	bool own_only;
 	bool all_targets;
@@ -65,6 +67,7 @@ struct supervisor {
 	VEC(struct account *) users; /* with connections */
 	struct users_limits limits;
 	VEC(struct target *) targets;
+	struct profiles profiles; /* as read at the start */
 	VEC(struct waiting *) waiting;
 	uint64_t last_waiting; /* number of the waiting tracepoint that was kept last */
 	struct exec_events *execs; /* NULL: nothing has waited yet */

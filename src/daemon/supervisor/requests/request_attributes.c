@@ -40,6 +40,20 @@ static bool is_known(enum wire_kind kind, enum wire_tag tag)
 	return false;
 }
 
+/* Of a WIRE_ADD in a journal or of a profile: no client can ask for these. */
+static bool is_own(enum wire_tag tag)
+{
+	static const enum wire_tag own[] = { WIRE_MADE,	     WIRE_MADE_TRIGGER, WIRE_PROFILE,
+					     WIRE_OUTPUT,    WIRE_OVERHEAD,	WIRE_MAX_SIZE,
+					     WIRE_MAX_FILES, WIRE_ROTATE };
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		if (own[i] == tag)
+			return true;
+	}
+	return false;
+}
+
 void request_attributes_copy(struct wire_out *out, const struct wire_message *message, bool noted)
 {
 	unsigned seen[WIRE_TAG_COUNT] = { 0 };
@@ -48,8 +62,7 @@ void request_attributes_copy(struct wire_out *out, const struct wire_message *me
 	assert(message->kind < WIRE_KIND_COUNT); /* wire_take refuses others */
 	for (size_t at = 0; wire_next(message, &at, &value);) {
 		bool repeats = message->kind == WIRE_ADD && value.tag == WIRE_CONTEXT_TYPE;
-		bool made = noted && message->kind == WIRE_ADD &&
-			    (value.tag == WIRE_MADE || value.tag == WIRE_MADE_TRIGGER);
+		bool made = noted && message->kind == WIRE_ADD && is_own(value.tag);
 
 		if (!made && (!is_known(message->kind, value.tag) ||
 			      seen[value.tag]++ > (repeats ? WIRE_CONTEXTS_MAX : 0)))

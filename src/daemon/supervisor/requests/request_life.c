@@ -46,9 +46,9 @@ static void summarise(struct request *request)
 {
 	static const enum wire_tag logged[] = { WIRE_TARGET,	   WIRE_LOCATION, WIRE_NAME,
 						WIRE_CONTEXT_TYPE, WIRE_LIBRARY,  WIRE_TRACER,
-						WIRE_ARGUMENT };
-	static const char *const names[] = { "target",	"location", "name",    "context",
-					     "library", "tracer",   "argument" };
+						WIRE_ARGUMENT,	   WIRE_PROFILE };
+	static const char *const names[] = { "target",	"location", "name",	"context",
+					     "library", "tracer",   "argument", "profile" };
 
 	for (size_t i = 0; i < sizeof(logged) / sizeof(logged[0]); i++) {
 		const char *text = wire_get_text(&request->message, logged[i]);

@@ -28,7 +28,7 @@
 #include "waiting.h"
 #include "daemon/supervisor/targets/target_worker.h"
 
-#define STOPPED_TOLD 32 /* processes that status names */
+#define STOPPED_TOLD 32 /* processes, or profiles, that status names */
 
 struct command {
 	void (*run)(struct request *request); /* NULL: not for clients */
@@ -232,6 +232,9 @@ static void run_status(struct request *request)
 	wire_number(&out, WIRE_WAITING_COUNT, supervisor->waiting.count);
 	wire_number(&out, WIRE_CLIENT_COUNT, supervisor->peers.count);
 	tell_stopped(supervisor, &out);
+	wire_number(&out, WIRE_PROFILE_COUNT, supervisor->profiles.files);
+	for (size_t i = 0; i < supervisor->profiles.errors.count && i < STOPPED_TOLD; i++)
+		wire_text(&out, WIRE_PROFILE_ERROR, supervisor->profiles.errors.items[i]);
 	reply_item(request, &out);
 }
 

@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/proc/find_process.h"
+#include "control/proc/proc_status.h"
 #include "daemon/base/log.h"
 #include "daemon/supervisor/exec_events.h"
 #include "daemon/supervisor/peer.h"
@@ -27,6 +29,7 @@
 #include "daemon/supervisor/targets/worker_calls.h"
 
 #define WAITING_MAX 1024
+#define ANCESTORS_MOST 64
 #define WAITING_BYTES_MAX (1u << 20) /* of a user's requests; root has no limit but their number */
 
 struct waiting {
@@ -36,6 +39,7 @@ struct waiting {
 	char *bytes; /* the request */
 	size_t length;
 	struct identity who;
+	char *profile; /* NULL: of a client; else its WIRE_PROFILE */
 };
 
 static void waiting_free_one(struct waiting *waiting)
@@ -43,6 +47,7 @@ static void waiting_free_one(struct waiting *waiting)
 	free(waiting->program);
 	free(waiting->name);
 	free(waiting->bytes);
+	free(waiting->profile);
 	free(waiting);
 }
 
@@ -66,9 +71,12 @@ static void write_all(struct supervisor *supervisor)
 			    *new_path = waiting_path(supervisor, ".new");
 	struct strbuf bytes = { 0 };
 
-	for (size_t i = 0; i < supervisor->waiting.count; i++)
-		strbuf_add(&bytes, supervisor->waiting.items[i]->bytes,
-			   supervisor->waiting.items[i]->length);
+	for (size_t i = 0; i < supervisor->waiting.count; i++) {
+		const struct waiting *waiting = supervisor->waiting.items[i];
+
+		if (!waiting->profile) /* the next supervisor reads the files themselves */
+			strbuf_add(&bytes, waiting->bytes, waiting->length);
+	}
 	_cleanup_close_ int fd =
 		new_path ? open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
 				0600) :
@@ -84,20 +92,22 @@ static struct error *keep(struct supervisor *supervisor, const char *bytes, size
 {
 	const char *program = wire_get_text(message, WIRE_TARGET);
 	const char *name = wire_get_text(message, WIRE_NAME),
-		   *location = wire_get_text(message, WIRE_LOCATION);
+		   *location = wire_get_text(message, WIRE_LOCATION),
+		   *profile = wire_get_text(message, WIRE_PROFILE);
 	struct waiting *waiting = calloc(1, sizeof(*waiting));
 
 	if (!waiting)
 		return error_new(ERROR_FAILED, "out of memory");
 	waiting->program = program ? strdup(program) : NULL;
 	waiting->name = name || location ? strdup(name ? name : location) : NULL;
+	waiting->profile = profile ? strdup(profile) : NULL;
 	waiting->bytes = malloc(length);
 	waiting->length = length;
 	waiting->number = ++supervisor->last_waiting;
 	assert(waiting->number); /* never used twice */
 	identity_read(message, &waiting->who);
 	if (!waiting->program || !waiting->name || !waiting->bytes ||
-	    !vec_push(&supervisor->waiting, waiting)) {
+	    (profile && !waiting->profile) || !vec_push(&supervisor->waiting, waiting)) {
 		waiting_free_one(waiting);
 		return error_new(ERROR_FAILED, "out of memory");
 	}
@@ -173,8 +183,30 @@ struct error *waiting_add(struct supervisor *supervisor, const struct request *r
 
 /* ---- processes that begin -------------------------------------------------------------------- */
 
+/* (D18) Has the journal this tracepoint of a profile, from an earlier daemon? */
+static bool is_in_journal(const struct target *target, const struct waiting *waiting)
+{
+	for (size_t i = 0; i < target->entries.count; i++) {
+		const struct journal_entry *entry = &target->entries.items[i];
+		struct wire_message message;
+		size_t used = 0;
+
+		if (entry->kind != WIRE_ADD)
+			continue;
+		_cleanup_error_ struct error *error = wire_take(entry->bytes, entry->length,
+								WIRE_MESSAGE_MAX, &message, &used);
+		const char *profile = error || !used ? NULL : wire_get_text(&message, WIRE_PROFILE);
+
+		if (profile && !strcmp(profile, waiting->profile))
+			return true;
+	}
+	return false;
+}
+
 static bool was_asked(const struct target *target, const struct waiting *waiting)
 {
+	if (target && waiting->profile && is_in_journal(target, waiting))
+		return true;
 	for (size_t i = 0; target && i < target->waited.count; i++) {
 		if (target->waited.items[i] == waiting->number)
 			return true;
@@ -295,7 +327,9 @@ size_t waiting_list(struct supervisor *supervisor, struct request *request, cons
 		wire_text(&out, WIRE_NAME, waiting->name);
 		wire_text(&out, WIRE_LOCATION, wire_get_text(&message, WIRE_LOCATION));
 		wire_text(&out, WIRE_TRACER, tracer ? tracer : "ctf");
-		wire_text(&out, WIRE_STATE, "waiting for the program");
+		wire_text(&out, WIRE_STATE,
+			  waiting->profile ? "waiting for the program, by a profile" :
+					     "waiting for the program");
 		wire_end(&out);
 		peer_send(request->peer, &out);
 		wire_free(&out);
@@ -331,6 +365,91 @@ size_t waiting_remove(struct supervisor *supervisor, const struct identity *who,
 		write_all(supervisor);
 	exec_events_update(supervisor);
 	return removed;
+}
+
+/* ---- profiles -------------------------------------------------------------------------------- */
+
+static struct error *keep_profile(struct supervisor *supervisor,
+				  const struct profile_request *request)
+{
+	static const enum wire_tag none[] = { WIRE_NO_TAG };
+	struct wire_message message;
+	struct wire_out out = { 0 };
+	size_t used = 0;
+	struct error *error = check_room(supervisor, supervisor->self.uid, 0);
+
+	if (!error)
+		error = wire_take(request->bytes, request->length, WIRE_MESSAGE_MAX, &message,
+				  &used);
+	if (error)
+		return error;
+	wire_begin(&out, WIRE_ADD, 1);
+	wire_copy(&out, &message, none);
+	identity_write(&supervisor->self, &out);
+	wire_end(&out);
+	error = out.bytes.failed ? error_new(ERROR_FAILED, "out of memory") :
+				   wire_take(out.bytes.text, out.bytes.length, WIRE_MESSAGE_MAX,
+					     &message, &used);
+	if (!error)
+		error = keep(supervisor, out.bytes.text, out.bytes.length, &message);
+	wire_free(&out);
+	return error;
+}
+
+/* Was it forked from a process that an earlier daemon traced? Then it is in that one's session,
+ * whose worker may be about to come back. */
+static bool is_of_found_again(struct supervisor *supervisor, pid_t pid,
+			      const struct process *process)
+{
+	struct thread_status status = { .parent = pid };
+
+	for (unsigned up = 0; up < ANCESTORS_MOST && status.parent > 1; up++) {
+		_cleanup_error_ struct error *gone =
+			proc_status_read(status.parent, status.parent, &status);
+		const struct target *target = gone ? NULL : target_find(supervisor, status.parent);
+
+		if (gone)
+			return false;
+		if (target && target->entries.count &&
+		    !strcmp(target->process.executable, process->executable))
+			return true;
+	}
+	return false;
+}
+
+/* Processes that run already when the daemon starts. */
+static void place_in_running(struct supervisor *supervisor, size_t index)
+{
+	const struct waiting *waiting = supervisor->waiting.items[index];
+	struct tids pids = { 0 };
+
+	error_free(find_process_all(waiting->program, false, &pids));
+	for (size_t i = 0; i < pids.count; i++) {
+		struct process process;
+		_cleanup_error_ struct error *gone = process_read(pids.items[i], &process);
+
+		if (!gone && process.alive &&
+		    !was_asked(target_find(supervisor, pids.items[i]), waiting) &&
+		    (target_find(supervisor, pids.items[i]) ||
+		     !is_of_found_again(supervisor, pids.items[i], &process)))
+			place_one(supervisor, waiting, pids.items[i], &process, NULL);
+	}
+	vec_free(&pids);
+}
+
+void waiting_add_profiles(struct supervisor *supervisor, const struct profile_requests *requests)
+{
+	for (size_t i = 0; i < requests->count; i++) {
+		_cleanup_error_ struct error *error =
+			keep_profile(supervisor, &requests->items[i]);
+
+		if (error)
+			log_line("profiles: %s", error_text(error));
+	}
+	for (size_t i = 0; i < supervisor->waiting.count; i++) {
+		if (supervisor->waiting.items[i]->profile)
+			place_in_running(supervisor, i);
+	}
 }
 
 void waiting_read(struct supervisor *supervisor)

@@ -6,6 +6,7 @@
 
 #include "identity.h"
 
+struct profile_requests;
 struct request;
 struct supervisor;
 
@@ -20,6 +21,9 @@ size_t waiting_list(struct supervisor *supervisor, struct request *request, cons
  * *ret_others: such of other users, which stay. */
 size_t waiting_remove(struct supervisor *supervisor, const struct identity *who,
 		      const char *program, const char *pattern, size_t *ret_others);
+/* Keeps the tracepoints of profiles for every process that comes, and places them in those that run
+ * already and haven't got them (D18). */
+void waiting_add_profiles(struct supervisor *supervisor, const struct profile_requests *requests);
 /* Reads those that an earlier supervisor kept. */
 void waiting_read(struct supervisor *supervisor);
 void waiting_free(struct supervisor *supervisor);

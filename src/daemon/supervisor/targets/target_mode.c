@@ -18,7 +18,9 @@ struct target_mode target_mode_default(const struct supervisor *supervisor)
 	return (struct target_mode){ .mode = supervisor->options.mode,
 				     .buffer_size = supervisor->options.buffer_size,
 				     .keep = keep > TARGET_MODE_KEEP_MAX ? TARGET_MODE_KEEP_MAX :
-									   keep };
+									   keep,
+				     .limits = supervisor->options.limits,
+				     .overhead = (uint64_t)(supervisor->options.overhead * 1e6) };
 }
 
 void target_mode_write(const struct target_mode *mode, struct wire_out *out)
@@ -27,6 +29,12 @@ void target_mode_write(const struct target_mode *mode, struct wire_out *out)
 	wire_number(out, WIRE_BUFFER_SIZE, mode->buffer_size);
 	if (mode->keep)
 		wire_number(out, WIRE_SNAPSHOTS_KEPT, mode->keep);
+	if (mode->mode != SESSION_OVERWRITE) { /* else the buffer bounds the trace */
+		wire_number(out, WIRE_MAX_SIZE, mode->limits.max_size);
+		wire_number(out, WIRE_MAX_FILES, mode->limits.max_files);
+		wire_number(out, WIRE_ROTATE, mode->limits.rotate_ns);
+		wire_number(out, WIRE_OVERHEAD, mode->overhead);
+	}
 }
 
 void target_mode_read(const struct wire_message *message, struct target_mode *mode)
@@ -37,6 +45,14 @@ void target_mode_read(const struct wire_message *message, struct target_mode *mo
 		mode->mode = (int)kind;
 	mode->buffer_size = wire_get_number(message, WIRE_BUFFER_SIZE, mode->buffer_size);
 	mode->keep = wire_get_number(message, WIRE_SNAPSHOTS_KEPT, mode->keep);
+	mode->overhead = wire_get_number(message, WIRE_OVERHEAD, mode->overhead);
+	uint64_t max_size = wire_get_number(message, WIRE_MAX_SIZE, 0),
+		 max_files = wire_get_number(message, WIRE_MAX_FILES, 0),
+		 rotate_ns = wire_get_number(message, WIRE_ROTATE, 0);
+	if (max_size || max_files || rotate_ns) /* one of them means all */
+		mode->limits = (struct writer_limits){ .max_size = max_size,
+						       .max_files = (uint32_t)max_files,
+						       .rotate_ns = rotate_ns };
 }
 
 /* A trigger without a mode means overwrite mode, as in `dyntrace trace`. */
@@ -74,6 +90,16 @@ static struct error *check_attached(const struct target *target, const struct ta
 				 "detach %d' ends its trace)",
 				 target->pid, target->process.name,
 				 wish->keep != has->keep ? "--max-files" : "--buffer-size",
+				 target->pid);
+	if (wish->overhead != has->overhead || wish->limits.max_size != has->limits.max_size ||
+	    wish->limits.max_files != has->limits.max_files ||
+	    wish->limits.rotate_ns != has->limits.rotate_ns)
+		return error_new(ERROR_FAILED,
+				 "process %d (%s) is attached already, with another %s ('dyntrace "
+				 "detach %d' ends its trace)",
+				 target->pid, target->process.name,
+				 wish->overhead != has->overhead ? "--overhead" :
+								   "limit of its trace",
 				 target->pid);
 	return NULL;
 }

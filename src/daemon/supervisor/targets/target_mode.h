@@ -1,6 +1,6 @@
 /*
- * target_mode.h - how a target is recorded: its buffer, what happens when that is full, and how
- * many snapshots it keeps that hits asked for.
+ * target_mode.h - how a target is recorded: its buffer, what happens when that is full, how many
+ * snapshots it keeps that hits asked for, how large its trace becomes, and what tracing may cost.
  *
  * The first request for a process, which attaches it, may choose; the daemon's options are the
  * default. A mode holds until the process is detached.
@@ -11,6 +11,7 @@
 #ifndef DYNTRACE_TARGET_MODE_H
 #define DYNTRACE_TARGET_MODE_H
 
+#include "control/ctf/writer.h"
 #include "control/wire/messages.h"
 #include "daemon/supervisor/requests/identity.h"
 #include "process.h"
@@ -24,6 +25,8 @@ struct target_mode {
 	int mode; /* enum session_mode */
 	uint64_t buffer_size;
 	uint64_t keep; /* snapshots; 0: the worker's default */
+	struct writer_limits limits; /* of the trace */
+	uint64_t overhead; /* a budget, in millionths; 0: none */
 };
 
 /* The daemon's. */

@@ -61,7 +61,6 @@ bool target_worker_is_recording(const struct target *target)
 /* `keeper`: of the trace that the worker before was writing; -1: none. */
 static void configure(struct target *target, int keeper)
 {
-	struct supervisor *supervisor = target->supervisor;
 	struct wire_out out = { 0 };
 
 	wire_begin(&out, WIRE_CONFIGURE, target->sequence + 1);
@@ -71,12 +70,6 @@ static void configure(struct target *target, int keeper)
 	wire_number(&out, WIRE_GENERATION, target->process.generation);
 	wire_number(&out, WIRE_RECORDING, target_worker_is_recording(target));
 	target_mode_write(&target->mode, &out);
-	if (target->mode.mode != SESSION_OVERWRITE) { /* else the buffer bounds the trace */
-		wire_number(&out, WIRE_MAX_SIZE, supervisor->options.limits.max_size);
-		wire_number(&out, WIRE_MAX_FILES, supervisor->options.limits.max_files);
-		wire_number(&out, WIRE_ROTATE, supervisor->options.limits.rotate_ns);
-	}
-	wire_number(&out, WIRE_OVERHEAD, (uint64_t)(supervisor->options.overhead * 1e6));
 	/* so many requests will be replayed */
 	wire_number(&out, WIRE_TRACEPOINT_COUNT, target->entries.count);
 	if (keeper >= 0)

@@ -62,6 +62,14 @@ static const char *named_output(const struct request *request)
 	return is_for(request, "ctf") ? wire_get_text(&request->message, WIRE_ARGUMENT) : NULL;
 }
 
+/* Of a profile: the folder of the traces. */
+static const char *profile_output(const struct request *request, const char *usual)
+{
+	const char *folder = wire_get_text(&request->message, WIRE_OUTPUT);
+
+	return folder ? folder : usual;
+}
+
 /* A log has a keeper per request: the next one may be another client's. */
 static struct error *make_log_keeper(const struct request *request, int *ret_fd)
 {
@@ -103,12 +111,16 @@ static struct error *make_keeper(struct target *target, const struct request *re
 	}
 	if (error)
 		return error;
-	struct promise promise = { .path = join(folder ? folder : options->output, name),
+	if (!folder)
+		folder = strdup(profile_output(request, options->output));
+	if (!folder)
+		return error_new(ERROR_FAILED, "out of memory");
+	struct promise promise = { .path = join(folder, name),
 				   .numbered = !path,
 				   .who = request->who };
 	if (!promise.path)
 		return error_new(ERROR_FAILED, "out of memory");
-	error = spawn_keeper(&request->who, folder ? folder : options->output, name,
+	error = spawn_keeper(&request->who, folder, name,
 			     path ? KEEPER_EXACT : KEEPER_NUMBERED, ret_fd);
 	if (error)
 		free(promise.path);

@@ -77,15 +77,12 @@ static struct error *check_file(FILE *file, const char *path)
 	return NULL;
 }
 
-struct error *profile_read(const char *path, const struct option_spec *options)
+struct error *profile_parse(FILE *file, const char *path, const struct option_spec *options)
 {
-	_cleanup_fclose_ FILE *file = fopen(path, "re");
 	_cleanup_free_ char *line = NULL;
 	size_t room = 0;
 	ssize_t length;
 
-	if (!file)
-		return error_errno(errno, "cannot read %s", path);
 	struct error *error = check_file(file, path);
 	for (unsigned number = 1; !error && (length = getline(&line, &room, file)) >= 0; number++) {
 		bool has_zero = memchr(line, '\0', (size_t)length);
@@ -99,4 +96,12 @@ struct error *profile_read(const char *path, const struct option_spec *options)
 	if (!error && ferror(file))
 		error = error_errno(errno, "cannot read %s", path);
 	return error;
+}
+
+struct error *profile_read(const char *path, const struct option_spec *options)
+{
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+
+	return file ? profile_parse(file, path, options) :
+		      error_errno(errno, "cannot read %s", path);
 }

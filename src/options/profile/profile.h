@@ -1,5 +1,5 @@
 /*
- * profile.h - options of a command in a file (--profile FILE).
+ * profile.h - options of a command in a file (trace --profile FILE, dyntraced --profiles DIR).
  *
  *	# the slow commands of redis
  *	pid = redis-server
@@ -16,9 +16,13 @@
 #ifndef DYNTRACE_PROFILE_H
 #define DYNTRACE_PROFILE_H
 
+#include <stdio.h>
+
 #include "options/options.h"
 
 /* Sets the options. Errors name file and line. The values live until the program ends. */
 struct error *profile_read(const char *path, const struct option_spec *options);
+/* The same of an open file; `path` is for errors. */
+struct error *profile_parse(FILE *file, const char *path, const struct option_spec *options);
 
 #endif
