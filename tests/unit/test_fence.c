@@ -566,7 +566,8 @@ static long create_itself(pid_t tid, uint64_t gadget)
 	assert_int_equal(ptrace(PTRACE_SETREGS, tid, 0, &regs), 0);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(ptrace(PTRACE_SYSCALL, tid, 0, 0), 0);
-		assert_int_equal(waitpid(tid, NULL, __WALL), tid);
+		/* the stop's own timer may interrupt the wait */
+		assert_int_equal(TEMP_FAILURE_RETRY(waitpid(tid, NULL, __WALL)), tid);
 	}
 	assert_int_equal(ptrace(PTRACE_GETREGS, tid, 0, &regs), 0);
 	return (long)regs.rax;
