@@ -233,7 +233,8 @@ static void prepare(const struct operation *operation, struct fixture *f)
 	f->options = (struct session_options){ .output = f->output,
 					       .buffer_size = 4 << 20,
 					       .follow_fork = true,
-					       .mode = operation->mode };
+					       .mode = operation->mode,
+					       .limits = operation->limits };
 	if (operation->begins)
 		return;
 	(operation->prepare ? operation->prepare : prepare_usual)(f);
@@ -309,7 +310,7 @@ static void judge_session(struct fixture *f, const struct operation *operation, 
 		fine(error, "detach");
 	verdict->left |= summary.left;
 	verdict->summed_up = true;
-	verdict->events = summary.totals.events;
+	verdict->events = summary.totals.events - summary.removed.events;
 	if (summary.left)
 		trouble("%s", summary.why);
 	judge_hits(f, operation, hits);
@@ -519,6 +520,16 @@ static struct error *act_record(struct fixture *f)
 	return error ? error : session_flush(f->session);
 }
 
+/* Each step begins new files, and removes old ones. */
+static struct error *act_rotate(struct fixture *f)
+{
+	struct error *error = NULL;
+
+	for (int i = 0; i < 3 && !error; i++)
+		error = act_record(f);
+	return error;
+}
+
 static struct error *act_detach(struct fixture *f)
 {
 	struct session_summary summary = { 0 };
@@ -639,6 +650,10 @@ const struct operation operations[] = {
 	{ .name = "add-context", .act = act_add_context, .subject = "second" },
 	{ .name = "snapshot", .act = act_snapshot, .mode = SESSION_OVERWRITE },
 	{ .name = "record", .act = act_record, .writes = true },
+	{ .name = "rotate",
+	  .act = act_rotate,
+	  .limits = { .max_files = 2, .rotate_ns = 1000000 },
+	  .writes = true },
 	{ .name = "follow-exec", .act = act_follow, .prepare = prepare_following, .execs = true },
 	{ .name = "detach", .act = act_detach, .ends = true },
 	{ .name = "clean", .act = act_clean, .kills = true, .ends = true },

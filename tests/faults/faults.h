@@ -61,6 +61,7 @@ struct operation {
 	/* After an error of `act`: the tracepoint that may be there or not. NULL: none. */
 	const char *subject;
 	enum session_mode mode;
+	struct writer_limits limits; /* of its trace */
 	bool kills; /* a controller is killed before it: `prepare` runs in another process */
 	bool ends; /* no session is left after it */
 	bool begins; /* there is no session before it */

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -197,6 +198,23 @@ static void the_end_is_seen_after_the_last_message(void **state)
 	wire_free(&out);
 }
 
+/* There was no memory for a message: nobody waits for its answer. */
+static void a_message_that_is_lost_ends_the_channel(void **state)
+{
+	struct pair *pair = *state;
+	struct wire_out out = { 0 };
+	struct pollfd mine = { .fd = pair->left.fd, .events = POLLIN | POLLRDHUP };
+
+	make_add(&out, 5);
+	assert_int_equal(poll(&mine, 1, 0), 0);
+	out.bytes.failed = true;
+	channel_send(&pair->left, &out);
+	assert_non_null(pair->left.broken);
+	assert_int_equal(poll(&mine, 1, 0), 1);
+	channel_fill(&pair->right);
+	assert_true(pair->right.ended);
+}
+
 static void descriptors_come_only_where_they_are_wanted(void **state)
 {
 	struct pair *pair = *state;
@@ -264,6 +282,7 @@ int main(void)
 		TEST(who_never_takes_messages_holds_no_more_than_one),
 		TEST(who_never_reads_is_dropped),
 		TEST(the_end_is_seen_after_the_last_message),
+		TEST(a_message_that_is_lost_ends_the_channel),
 		TEST(descriptors_come_only_where_they_are_wanted),
 		TEST(errors_travel),
 	};

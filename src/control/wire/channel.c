@@ -247,10 +247,17 @@ static void forget_sent(struct channel *channel)
 	channel->sent = 0;
 }
 
+/* Whoever waits for the other end hears of it: no answer comes to what wasn't sent. */
+static void lose_message(struct channel *channel)
+{
+	set_broken(channel, error_new(ERROR_FAILED, "out of memory"));
+	shutdown(channel->fd, SHUT_RDWR);
+}
+
 void channel_send(struct channel *channel, struct wire_out *out)
 {
 	if (out->bytes.failed)
-		set_broken(channel, error_new(ERROR_FAILED, "out of memory"));
+		lose_message(channel);
 	if (channel->broken || channel->ended || out->bytes.failed) {
 		wire_free(out);
 		return;
@@ -260,7 +267,7 @@ void channel_send(struct channel *channel, struct wire_out *out)
 	out->bytes.length = 0;
 	channel_flush(channel);
 	if (channel->out.bytes.failed)
-		set_broken(channel, error_new(ERROR_FAILED, "out of memory"));
+		lose_message(channel);
 	else if (channel->out.bytes.length - channel->sent > channel->queue_max)
 		set_broken(channel,
 			   error_new(ERROR_FAILED, "the other end doesn't read what it asked for"));

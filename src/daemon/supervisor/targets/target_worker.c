@@ -58,8 +58,8 @@ bool target_worker_is_recording(const struct target *target)
 	return recording;
 }
 
-/* `keeper`: of the trace that the worker before was writing; -1: none. */
-static void configure(struct target *target, int keeper)
+/* `keeper`: of the trace that the worker before was writing; -1: none. Taken. */
+static struct error *configure(struct target *target, int keeper)
 {
 	struct wire_out out = { 0 };
 
@@ -77,8 +77,10 @@ static void configure(struct target *target, int keeper)
 	wire_end(&out);
 	if (target->old_trace && (keeper >= 0 || target->found_again))
 		trace_keeper_promise_again(target);
-	if (!worker_calls_send_own(target, &out, WIRE_CONFIGURE, keeper))
-		log_line("process %d: cannot configure its worker: out of memory", target->pid);
+	if (worker_calls_send_own(target, &out, WIRE_CONFIGURE, keeper))
+		return NULL;
+	return error_new(ERROR_FAILED, "process %d: cannot configure its worker: out of memory",
+			 target->pid);
 }
 
 static struct error *use_socket(struct target *target, int fd, int keeper)
@@ -93,13 +95,12 @@ static struct error *use_socket(struct target *target, int fd, int keeper)
 	target->has_worker = true;
 	struct error *error =
 		loop_add(&target->supervisor->loop, &target->source, EPOLLIN | EPOLLRDHUP);
+	if (error && keeper >= 0)
+		close(keeper);
 	if (!error)
-		configure(target, keeper);
-	if (error) {
+		error = configure(target, keeper);
+	if (error)
 		target_forget_worker(target);
-		if (keeper >= 0)
-			close(keeper);
-	}
 	return error;
 }
 
