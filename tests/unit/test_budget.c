@@ -1,4 +1,5 @@
-/* Which tracepoints a budget demotes: what is frequent and short first, exact counts last. */
+/* Which tracepoints a budget demotes: what is frequent and short first, exact counts last. What
+ * hits cost: trampolines run here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,10 @@
 #include <cmocka.h>
 
 #include "control/session/budget/budget_choice.h"
+#include "control/session/budget/budget_state.h"
+#include "control/tracers/count/demotion.h"
+#include "control/tracers/count/hit_cost.h"
+#include "control/trampoline/hit_timing.h"
 
 #define ITEM(hits, worth_of_one)                                                     \
 	{                                                                            \
@@ -122,6 +127,87 @@ static void test_any_rates(void **state)
 	}
 }
 
+/* More are off than one stop takes out: the most frequent go, wherever they are in the list, and
+ * the least frequent come back. */
+static void test_out_by_rate(void **state)
+{
+	enum { COUNT = BUDGET_OUT_MAX + 500 };
+	struct session *session = calloc(1, sizeof(*session));
+	struct tracepoint *tracepoints = calloc(COUNT, sizeof(*tracepoints));
+	struct demotion *demotions = calloc(COUNT, sizeof(*demotions));
+
+	(void)state;
+	assert_true(session && tracepoints && demotions);
+	for (size_t i = 0; i < COUNT; i++) {
+		demotions[i].rate = (double)i; /* the most frequent last */
+		tracepoints[i].demotion = &demotions[i];
+		tracepoints[i].level = SWITCH_OFF;
+		assert_true(vec_push(&session->tracepoints, &tracepoints[i]));
+	}
+	for (int is_out = 0; is_out < 2; is_out++) {
+		struct tracepoint_list list = { 0 };
+
+		for (size_t i = 0; i < COUNT; i++)
+			demotions[i].is_out = is_out;
+		budget_out_list(session, is_out, &list);
+		assert_int_equal(list.count, BUDGET_OUT_MAX);
+		for (size_t i = 0; i < list.count; i++)
+			assert_ptr_equal(list.items[i],
+					 &tracepoints[is_out ? i : COUNT - 1 - i]);
+		vec_free(&list);
+		budget_out_list(session, !is_out, &list);
+		assert_int_equal(list.count, 0);
+	}
+	vec_free(&session->tracepoints);
+	free(session);
+	free(tracepoints);
+	free(demotions);
+}
+
+/* Trampolines run in this process: each hit is recorded, counted or neither. */
+static void test_trampolines_are_timed(void **state)
+{
+	struct hit_timing timings[HIT_TIMING_SPREADS] = { { 0 } };
+
+	(void)state;
+	assert_true(hit_timing_measure(timings));
+	for (size_t i = 0; i < HIT_TIMING_SPREADS; i++)
+		assert_true(timings[i].pair != 0 && timings[i].bare != 0);
+}
+
+/* Whatever was measured: a recorded hit costs at least as much as a counted one, and so on. */
+static void test_costs_fall_by_level(void **state)
+{
+	static const struct tracer tracer = { .kind = TRACER_CTF, .uses_pool = true };
+	struct tracepoint *tracepoint = calloc(1, sizeof(*tracepoint));
+
+	(void)state;
+	tracepoint->tracer = &tracer;
+	tracepoint->probe.event.size = 8;
+	for (int calibrated = 0; calibrated < 2; calibrated++) {
+		for (size_t spread = 0; spread < 2000; spread += 1 + spread / 7) {
+			struct hit_cost cost = hit_cost_of(tracepoint, spread);
+
+			assert_true(cost.recorded >= cost.counted);
+			assert_true(cost.counted >= cost.off && cost.off > 0);
+		}
+		hit_cost_calibrate();
+	}
+	free(tracepoint);
+}
+
+/* What is hit once in 1,000 hits, or more often, has its share of the caches. */
+static void test_spread(void **state)
+{
+	static const uint64_t hits[] = { 1000, 5, 0, 1, 2 };
+	size_t spread = 0;
+
+	(void)state;
+	for (size_t i = 0; i < 5; i++)
+		hit_cost_spread_add(&spread, hits[i], 2008);
+	assert_int_equal(spread, 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -133,6 +219,10 @@ int main(void)
 		cmocka_unit_test(test_back_within_the_limit),
 		cmocka_unit_test(test_one_step_at_a_time),
 		cmocka_unit_test(test_any_rates),
+		cmocka_unit_test(test_out_by_rate),
+		cmocka_unit_test(test_trampolines_are_timed),
+		cmocka_unit_test(test_costs_fall_by_level),
+		cmocka_unit_test(test_spread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,8 @@
 #include "control/tracers/count/demotion.h"
 #include "control/tracers/count/hit_cost.h"
 
+#define CALIBRATED_HITS 1000 /* fewer cost less than to know what they cost */
+
 size_t session_tracepoint_count(const struct session *session)
 {
 	return session->tracepoints.count + session->follow->rows.count;
@@ -276,23 +278,42 @@ uint64_t session_jumped_calls(const struct session *session)
 	return session->agent && session->exits->returns.v ? session->agent->pool->jumped : 0;
 }
 
+/* How many tracepoints are hit in turn? Without a budget: as many as have a share of the events, or
+ * all, if that doesn't matter or isn't known. */
+static size_t spread_of(const struct session *session, double hits)
+{
+	uint64_t sum = 0;
+	size_t spread = 0;
+
+	if (session->budget)
+		return session->spread;
+	for (size_t i = 0; hits >= CALIBRATED_HITS && i < session->types->count; i++)
+		sum += session->types->items[i].hits;
+	for (size_t i = 0; sum && i < session->types->count; i++)
+		hit_cost_spread_add(&spread, session->types->items[i].hits, sum);
+	return sum ? spread : session->tracepoints.count;
+}
+
 /* Adds hits that were only counted, which have no exits. */
 static void add_demotion(const struct session *session, const struct tracepoint *tracepoint,
 			 struct tracepoint_info *info)
 {
-	struct hit_cost cost = hit_cost_of(tracepoint);
 	double recorded = (double)(info->hits + info->lost);
 	uint64_t end = session->ended_ns ? session->ended_ns : now_ns();
 
+	if (recorded >= CALIBRATED_HITS)
+		hit_cost_calibrate();
+	struct hit_cost cost = hit_cost_of(tracepoint, spread_of(session, recorded));
 	info->cost_ns = (uint64_t)(recorded * cost.recorded);
 	if (!tracepoint->demotion)
 		return;
+	info->cost_ns = (uint64_t)tracepoint->demotion->cost;
+	info->unseen = (uint64_t)tracepoint->demotion->unseen;
 	info->level = tracepoint->level;
 	info->counted = demotion_hits(session, tracepoint);
 	info->off_ns = demotion_off_ns(tracepoint, end);
 	info->steps = tracepoint->demotion->steps;
 	info->hits += info->counted;
-	info->cost_ns += (uint64_t)((double)info->counted * cost.counted);
 }
 
 struct tracepoint_info session_tracepoint(const struct session *session, size_t index)

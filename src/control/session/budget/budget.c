@@ -18,7 +18,7 @@
 #define PEEK_NS (10 * MS) /* how long those that are off are counted, to know their rates */
 #define PEEK_PAUSE_NS (1000 * MS)
 #define RAISE_PAUSE_NS (500 * MS) /* after any change of levels */
-#define PEAK_NS (1500 * MS) /* a peak counts for one to two of these */
+#define PEAK_NS (1000 * MS) /* a peak counts for one to two of these */
 /* Levels are lowered to the first share of the budget, and raised up to the second, by peaks. */
 #define LOWER_TO 0.75
 #define RAISE_TO 0.6
@@ -105,18 +105,44 @@ static double worth_of(const struct session *session, const struct tracepoint *t
 	return worth < 1 ? 1 : worth > WORTH_MAX ? WORTH_MAX : worth;
 }
 
-/* Notes the tracepoint's hits since the last look; returns what they have cost, in ns. */
-static double see(const struct session *session, struct tracepoint *tracepoint)
+/* Notes the tracepoint's hits since the last look; returns their number. While it is off, and in
+ * the code, its trampoline is in the way of others as if it were hit as often as before. */
+static uint64_t see(const struct session *session, const struct budget *budget,
+		    struct tracepoint *tracepoint)
 {
 	struct demotion *demotion = tracepoint->demotion;
-	struct hit_cost cost = hit_cost_of(tracepoint);
 	uint64_t recorded = recorded_hits(session, tracepoint) - demotion->recorded;
 	uint64_t counted = demotion_hits(session, tracepoint) - demotion->counted;
 
 	demotion->recorded += recorded;
 	demotion->counted += counted;
+	demotion->new_recorded = recorded;
+	demotion->new_counted = counted;
 	demotion->hits = recorded + counted;
-	return (double)recorded * cost.recorded + (double)counted * cost.counted;
+	if (tracepoint->level == SWITCH_OFF && !budget->peeks && !demotion->is_out)
+		return (uint64_t)(demotion->rate * budget->own / 1e9);
+	return demotion->hits;
+}
+
+/* What these hits have cost, in ns. */
+static double cost_of(const struct session *session, const struct tracepoint *tracepoint)
+{
+	const struct demotion *demotion = tracepoint->demotion;
+	struct hit_cost cost = hit_cost_of(tracepoint, session->spread);
+
+	return (double)demotion->new_recorded * cost.recorded +
+	       (double)demotion->new_counted * cost.counted;
+}
+
+/* Adds what nobody counts: hits while the tracepoint is off. */
+static void guess_unseen(struct tracepoint *tracepoint, const struct hit_cost *cost, double own)
+{
+	struct demotion *demotion = tracepoint->demotion;
+	double hits = demotion->rate * own / 1e9;
+
+	demotion->unseen += hits;
+	if (!demotion->is_out)
+		demotion->cost += hits * cost->off;
 }
 
 /* Computes the rate of these hits, and its peaks; `own`: the target's own CPU time meanwhile. */
@@ -124,10 +150,13 @@ static void rate(const struct session *session, const struct budget *budget,
 		 struct tracepoint *tracepoint, double own, struct budget_item *item)
 {
 	struct demotion *demotion = tracepoint->demotion;
-	struct hit_cost cost = hit_cost_of(tracepoint);
+	struct hit_cost cost = hit_cost_of(tracepoint, session->spread);
 
+	demotion->cost += cost_of(session, tracepoint);
 	if (tracepoint->level != SWITCH_OFF || (budget->peeks && !demotion->is_out))
 		demotion->rate = (double)demotion->hits * 1e9 / own;
+	else
+		guess_unseen(tracepoint, &cost, own);
 	if (budget->new_peaks) {
 		demotion->peak_before = demotion->peak;
 		demotion->peak = 0;
@@ -151,16 +180,18 @@ static bool make_room(struct budget *budget, size_t count)
 	budget->items = items ? items : budget->items;
 	void *list = reallocarray(budget->tracepoints, count, sizeof(*budget->tracepoints));
 	budget->tracepoints = list ? list : budget->tracepoints;
-	if (!items || !list)
+	void *hits = reallocarray(budget->hits, count, sizeof(*budget->hits));
+	budget->hits = hits ? hits : budget->hits;
+	if (!items || !list || !hits)
 		return false;
 	budget->room = count;
 	return true;
 }
 
-/* Lists what can be demoted, with the rates of the last `ns`. False: out of memory. */
-static bool look(struct session *session, struct budget *budget, uint64_t ns)
+/* Lists what can be demoted, and notes its hits. False: out of memory. */
+static bool list(struct session *session, struct budget *budget)
 {
-	double cost = 0, idle = IDLE_CPU * (double)ns;
+	uint64_t sum = 0;
 
 	budget->count = 0;
 	if (!make_room(budget, session->tracepoints.count))
@@ -171,12 +202,29 @@ static bool look(struct session *session, struct budget *budget, uint64_t ns)
 		if (!tracepoint->demotion || !tracepoint->has_type || tracepoint->waits ||
 		    (!tracepoint->probe.site && !tracepoint->demotion->is_out))
 			continue;
+		budget->hits[budget->count] = see(session, budget, tracepoint);
+		sum += budget->hits[budget->count];
 		budget->tracepoints[budget->count++] = tracepoint;
-		cost += see(session, tracepoint);
 	}
+	session->spread = 0;
+	for (size_t i = 0; i < budget->count; i++)
+		hit_cost_spread_add(&session->spread, budget->hits[i], sum);
+	return true;
+}
+
+/* Computes what the hits of the last `ns` have cost, and rates. False: out of memory. */
+static bool look(struct session *session, struct budget *budget, uint64_t ns)
+{
+	double cost = 0, idle = IDLE_CPU * (double)ns;
+
+	if (!list(session, budget))
+		return false;
+	for (size_t i = 0; i < budget->count; i++)
+		cost += cost_of(session, budget->tracepoints[i]);
 	double cpu = (double)spent(session, budget, ns), own = cpu - cost;
 	own = own > OWN_LEAST * cpu ? own : OWN_LEAST * cpu;
 	own = own > idle ? own : idle;
+	budget->own = own;
 	budget->cpu_share = own / (double)ns;
 	for (size_t i = 0; i < budget->count; i++)
 		rate(session, budget, budget->tracepoints[i], own, &budget->items[i]);
@@ -184,7 +232,7 @@ static bool look(struct session *session, struct budget *budget, uint64_t ns)
 }
 
 /* The cost of the hits of tracepoints that are off, and still in the code, in ns per second. */
-static double off_cost(const struct budget *budget)
+static double off_cost(const struct session *session, const struct budget *budget)
 {
 	double sum = 0;
 
@@ -192,7 +240,8 @@ static double off_cost(const struct budget *budget)
 		const struct demotion *demotion = budget->tracepoints[i]->demotion;
 
 		if (budget->tracepoints[i]->level == SWITCH_OFF && !demotion->is_out)
-			sum += demotion->rate * hit_cost_clock_ns() * HIT_COST_OFF;
+			sum += demotion->rate *
+			       hit_cost_of(budget->tracepoints[i], session->spread).off;
 	}
 	return sum;
 }
@@ -247,9 +296,8 @@ static void lower(struct session *session, struct budget *budget, double limit, 
 		return;
 	if (apply(session, budget, now))
 		budget->changed = now;
-	budget_out_take(session, budget,
-			budget_choice_cost(budget->items, budget->count) + off_cost(budget) - limit,
-			now);
+	double cost = budget_choice_cost(budget->items, budget->count) + off_cost(session, budget);
+	budget_out_take(session, budget, cost - limit, now);
 }
 
 static void raise_levels(struct session *session, struct budget *budget, double limit, uint64_t now)
@@ -265,7 +313,7 @@ static void raise_levels(struct session *session, struct budget *budget, double 
 
 static void decide(struct session *session, struct budget *budget, uint64_t now)
 {
-	double cost = budget_choice_cost(budget->items, budget->count) + off_cost(budget);
+	double cost = budget_choice_cost(budget->items, budget->count) + off_cost(session, budget);
 	double limit = session->options.overhead * 1e9;
 
 	session->overhead = cost / 1e9;
@@ -337,6 +385,7 @@ static void free_budget(struct session *session)
 	free(budget->cpu);
 	free(budget->items);
 	free(budget->tracepoints);
+	free(budget->hits);
 	vec_free(&budget->steps);
 	free(budget);
 	session->budget = NULL;
@@ -350,6 +399,7 @@ struct error *budget_enable(struct session *session)
 	session->budget = calloc(1, sizeof(*session->budget));
 	if (!session->budget || !vec_push(&session->processes, session->proc->pid))
 		return error_new(ERROR_FAILED, "out of memory");
+	hit_cost_calibrate();
 	session_invite(session, &guest);
 	return NULL;
 }

@@ -18,20 +18,25 @@
 #define FIRST_NS (10 * SECOND) /* until they are tried again; doubles */
 #define LAST_NS (160 * SECOND)
 #define SOONEST_NS (3 * SECOND) /* if the target uses half as much CPU time by then */
-#define OUT_MAX 1024
 
 static int by_rate(const void *a, const void *b)
 {
 	const struct tracepoint *x = *(struct tracepoint *const *)a,
 				*y = *(struct tracepoint *const *)b;
 
+	if (x->demotion->rate == y->demotion->rate)
+		return 0;
 	return x->demotion->rate < y->demotion->rate ? 1 : -1;
 }
 
-/* Lists tracepoints that are off, and in the code, or out of it; the most frequent ones first. */
-static void list_off(const struct session *session, bool is_out, struct tracepoint_list *ret_list)
+static int by_rate_up(const void *a, const void *b)
 {
-	for (size_t i = 0; i < session->tracepoints.count && ret_list->count < OUT_MAX; i++) {
+	return by_rate(b, a);
+}
+
+void budget_out_list(const struct session *session, bool is_out, struct tracepoint_list *ret_list)
+{
+	for (size_t i = 0; i < session->tracepoints.count; i++) {
 		struct tracepoint *tracepoint = session->tracepoints.items[i];
 
 		if (tracepoint->demotion && !tracepoint->waits && tracepoint->level == SWITCH_OFF &&
@@ -39,21 +44,23 @@ static void list_off(const struct session *session, bool is_out, struct tracepoi
 			vec_push(ret_list, tracepoint);
 	}
 	if (ret_list->count)
-		qsort(ret_list->items, ret_list->count, sizeof(*ret_list->items), by_rate);
+		qsort(ret_list->items, ret_list->count, sizeof(*ret_list->items),
+		      is_out ? by_rate_up : by_rate);
+	ret_list->count = ret_list->count < BUDGET_OUT_MAX ? ret_list->count : BUDGET_OUT_MAX;
 }
 
 void budget_out_take(struct session *session, struct budget *budget, double excess, uint64_t now)
 {
-	double off_ns = hit_cost_clock_ns() * HIT_COST_OFF;
 	struct tracepoint_list list = { 0 };
 	size_t count = 0;
 
 	/* a daemon's commands expect that what is placed has a site */
 	if (excess <= 0 || now < budget->out_at + OUT_PAUSE_NS || session->options.tracepoints_max)
 		return;
-	list_off(session, false, &list);
+	budget_out_list(session, false, &list);
 	for (; count < list.count && excess > 0 && list.items[count]->demotion->rate > 0; count++)
-		excess -= list.items[count]->demotion->rate * off_ns;
+		excess -= list.items[count]->demotion->rate *
+			  hit_cost_of(list.items[count], session->spread).off;
 	list.count = count;
 	if (count) {
 		error_free(change_release(session, &list)); /* what it can't do stays off */
@@ -75,7 +82,7 @@ void budget_out_back(struct session *session, struct budget *budget, uint64_t no
 
 	if (!budget->out_at || (now < budget->back_at && !is_calmer))
 		return;
-	list_off(session, true, &list);
+	budget_out_list(session, true, &list);
 	if (list.count) {
 		_cleanup_error_ struct error *error = place_list(session, &list, NULL);
 

@@ -27,6 +27,7 @@ struct budget {
 	bool new_peaks; /* this look begins another */
 	struct budget_cpu *cpu; /* by session->processes */
 	size_t cpu_count;
+	double own; /* ns: CPU time that the target used for itself before the last look */
 	double cpu_share; /* of the target at the last look, its own part; in processors */
 	/* Of budget_out.c: the last time that some were taken out, cpu_share then; when they are
 	 * put back, and how long that was put off. */
@@ -35,10 +36,16 @@ struct budget {
 	uint32_t type; /* of the steps' events; 0: none */
 	struct budget_item *items;
 	struct tracepoint **tracepoints; /* of these items */
+	uint64_t *hits; /* of these, since the last look; of those that are off, by estimate */
 	size_t count, room;
 	VEC(struct tracepoint_step) steps;
 };
 
+#define BUDGET_OUT_MAX 1024 /* per stop */
+
+/* Lists tracepoints that are off and still in the code, the most frequent first; or out of it, the
+ * most frequent last. At most BUDGET_OUT_MAX of them. */
+void budget_out_list(const struct session *session, bool is_out, struct tracepoint_list *ret_list);
 /* Takes so many out of the code that this much is saved, in ns per second. */
 void budget_out_take(struct session *session, struct budget *budget, double excess, uint64_t now);
 /* Puts them back, if it is time. */

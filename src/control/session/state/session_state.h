@@ -104,9 +104,10 @@ struct session {
 	/* A guest wants a step by then; ns of CLOCK_MONOTONIC; 0: none does. */
 	uint64_t step_by;
 	/* With a budget: processes that have recorded, and the share of CPU time that tracing took
-	 * lately, by estimate. */
+	 * lately, by estimate; the number of tracepoints that were hit in turn (hit_cost.h). */
 	VEC(pid_t) processes;
 	double overhead;
+	size_t spread;
 	/* NULL, or called when all probes are out and the pool is still mapped */
 	struct error *(*quiet)(struct session *session);
 

@@ -95,6 +95,7 @@ struct tracepoint_info {
 	enum tramp_switch level;
 	uint64_t counted; /* hits, among `hits`, that were only counted */
 	uint64_t off_ns; /* time in which hits weren't counted */
+	uint64_t unseen; /* hits in that time, by estimate; not among `hits` */
 	uint64_t steps; /* changes of its level */
 	uint64_t cost_ns; /* CPU time that its hits took from the target, by estimate */
 };

@@ -14,7 +14,10 @@
 struct demotion {
 	struct counts_cell cell;
 	uint64_t recorded, counted; /* hits at the last look */
-	uint64_t hits; /* in the time before the last look */
+	uint64_t new_recorded, new_counted; /* in the time before the last look */
+	uint64_t hits; /* these together */
+	double cost; /* ns: of all hits until the last look, by estimate */
+	double unseen; /* hits while it was off, by estimate */
 	double rate; /* the same per second of CPU time that the target used for itself */
 	double peak, peak_before; /* the highest rates of the last seconds */
 	uint64_t off_since, off_ns; /* of CLOCK_MONOTONIC; time without any count, before that */

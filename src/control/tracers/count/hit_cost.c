@@ -4,19 +4,25 @@
 #include <x86intrin.h>
 
 #include "control/base/now.h"
+#include "control/trampoline/hit_timing.h"
 
 #define ROUNDS 16
 #define READINGS 256
 
-/* Ratios to one reading of the clock, in real programs. */
-#define BARE 3.0
+/* Ratios to one reading of the clock. */
 #define FIELD 0.05 /* each word of an event */
 #define GATHERED 12.0 /* values that the agent gathers: follows pointers, copies strings */
-#define PAIR 5.4 /* entry and exit */
 #define FUNCTION 12.0 /* LTTng-UST's, or the user's own */
 #define LINE 300.0 /* log --sync: a line that the hit's own thread writes */
-#define COUNTED 1.3
-#define COUNTED_PAIR 5.0
+/* Those of trampolines, where these can't be run: of redis, with all of its functions. */
+static const struct hit_timing by_ratio = { .bare = 3.0, .pair = 5.4, .counted = 1.3, .off = 0.5 };
+
+#define TIMED_WORDS 3.0 /* of the events that hit_timing.h records */
+#define LEAST_NS 0.3 /* differences of two times may be anything */
+#define SHARE 1000 /* a tracepoint with fewer of all hits is hit too seldom to count */
+
+static struct hit_timing timings[HIT_TIMING_SPREADS];
+static bool is_measured;
 
 /* The shortest of some tries: others had the processor in the longer ones. */
 static double measure_clock(void)
@@ -34,7 +40,7 @@ static double measure_clock(void)
 	return least;
 }
 
-double hit_cost_clock_ns(void)
+static double clock_ns(void)
 {
 	static double ns; /* measured at the first use */
 
@@ -43,42 +49,83 @@ double hit_cost_clock_ns(void)
 	return ns;
 }
 
-static double words(const struct tramp_event *event)
+void hit_cost_calibrate(void)
 {
-	return event ? FIELD * (double)event->size / 8 : 0;
+	static bool is_tried;
+
+	if (!is_tried)
+		is_measured = hit_timing_measure(timings);
+	is_tried = true;
 }
 
-static double recorded(const struct tracepoint *tracepoint)
+static double between(double low, double high, double part)
+{
+	double value = low + (high - low) * part;
+
+	return value > LEAST_NS ? value : LEAST_NS;
+}
+
+/* Between the two timings whose spreads are around this one. */
+static struct hit_timing timing_of(size_t spread)
+{
+	double unit = clock_ns(), part = 0;
+	size_t low = 0, high;
+
+	if (!is_measured)
+		return (struct hit_timing){ unit * by_ratio.bare, unit * by_ratio.pair,
+					    unit * by_ratio.counted, unit * by_ratio.off };
+	while (low + 1 < HIT_TIMING_SPREADS && hit_timing_spreads[low + 1] <= spread)
+		low++;
+	high = low + 1 < HIT_TIMING_SPREADS ? low + 1 : low;
+	if (high != low && spread > hit_timing_spreads[low])
+		part = (double)(spread - hit_timing_spreads[low]) /
+		       (hit_timing_spreads[high] - hit_timing_spreads[low]);
+	const struct hit_timing *a = &timings[low], *b = &timings[high];
+	return (struct hit_timing){ .bare = between(a->bare, b->bare, part),
+				    .pair = between(a->pair, b->pair, part),
+				    .counted = between(a->counted, b->counted, part),
+				    .off = between(a->off, b->off, part) };
+}
+
+static double words(const struct tramp_event *event)
+{
+	double more = event ? (double)event->size / 8 - TIMED_WORDS : 0;
+
+	return more > 0 ? FIELD * more : 0;
+}
+
+static double recorded(const struct tracepoint *tracepoint, const struct hit_timing *timing)
 {
 	const struct tramp_event *event = &tracepoint->probe.event;
-	double cost = event->exit ? PAIR : BARE;
+	double unit = clock_ns(), cost = event->exit ? timing->pair : timing->bare;
 
 	if (tracepoint->tracer->loads)
-		return FUNCTION;
+		return unit * FUNCTION;
 	if (tracepoint->tracer->kind == TRACER_SYNC)
-		return event->exit ? 2 * LINE : LINE;
+		return unit * (event->exit ? 2 * LINE : LINE);
 	if (!tracepoint->tracer->uses_pool)
-		return event->exit ? COUNTED_PAIR : COUNTED;
-	cost += words(event) + (event->exit ? words(event->at_exit) : 0);
+		return event->exit ? timing->pair : timing->counted;
+	cost += unit * (words(event) + (event->exit ? words(event->at_exit) : 0));
 	if (event->program)
-		cost += GATHERED;
+		cost += unit * GATHERED;
 	if (event->exit && event->at_exit && event->at_exit->program)
-		cost += GATHERED;
+		cost += unit * GATHERED;
 	return cost;
 }
 
-struct hit_cost hit_cost_of(const struct tracepoint *tracepoint)
+struct hit_cost hit_cost_of(const struct tracepoint *tracepoint, size_t spread)
 {
-	double unit = hit_cost_clock_ns();
+	struct hit_timing timing = timing_of(spread);
+	struct hit_cost cost = { .off = timing.off };
 
-	return (struct hit_cost){ .recorded = unit * recorded(tracepoint),
-				  .counted = unit * COUNTED,
-				  .off = unit * HIT_COST_OFF };
+	cost.counted = timing.counted > cost.off ? timing.counted : cost.off;
+	cost.recorded = recorded(tracepoint, &timing);
+	if (cost.recorded < cost.counted)
+		cost.recorded = cost.counted;
+	return cost;
 }
 
-double hit_cost_at(const struct hit_cost *cost, enum tramp_switch level)
+void hit_cost_spread_add(size_t *spread, uint64_t hits, uint64_t sum)
 {
-	return level == SWITCH_ON	 ? cost->recorded :
-	       level == SWITCH_COUNTED ? cost->counted :
-					 cost->off;
+	*spread += hits && hits >= sum / SHARE;
 }

@@ -1,26 +1,27 @@
 /*
  * hit_cost.h - what a hit takes from the target, in ns of CPU time: an estimate.
  *
- * The unit is one reading of the clock, measured on this machine. The rest are ratios to it, which
- * bench/run has measured in a loop, times a factor for real programs: caches and branch predictors
- * are small, and new pages of the pool cost faults (docs/architecture.md, "A budget").
+ * Trampolines are run and timed on this machine, by this process (trampoline/hit_timing.h). What
+ * they leave to the agent or to others (strings, functions, lines) is a ratio to one reading of the
+ * clock, which is measured, too. docs/architecture.md, "A budget", has how near that is.
  */
 #ifndef DYNTRACE_HIT_COST_H
 #define DYNTRACE_HIT_COST_H
 
 #include "control/session/state/session_state.h"
 
-/* Of a hit while its tracepoint is off, in readings of the clock. */
-#define HIT_COST_OFF 0.5
-
 struct hit_cost {
-	double recorded, counted, off; /* ns, by level: enum tramp_switch */
+	double recorded, counted, off; /* ns, by level: enum tramp_switch; falling */
 };
 
-/* Measured once per process. */
-double hit_cost_clock_ns(void);
-struct hit_cost hit_cost_of(const struct tracepoint *tracepoint);
-/* By level. */
-double hit_cost_at(const struct hit_cost *cost, enum tramp_switch level);
+/* Times trampolines, once per process: some ms. Without it, or where it can't be done, costs are
+ * ratios to a reading of the clock alone, of a program with many functions. */
+void hit_cost_calibrate(void);
+/* Of a hit of the tracepoint, while so many tracepoints are hit in turn. */
+struct hit_cost hit_cost_of(const struct tracepoint *tracepoint, size_t spread);
+
+/* Adds up numbers of hits, to tell how many tracepoints are hit in turn: those that have a share of
+ * the hits. Call hit_cost_spread_add for each tracepoint, with the sum of all. */
+void hit_cost_spread_add(size_t *spread, uint64_t hits, uint64_t sum);
 
 #endif
