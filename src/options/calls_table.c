@@ -103,6 +103,8 @@ static const struct column {
 	{ "lost", NUMBER, WIDE, CALLS_HAS_LOST, AT(lost) },
 	{ "counted", NUMBER, 0, CALLS_HAS_COUNTED, AT(counted) },
 	{ "off", TIME, WIDE, CALLS_HAS_COUNTED, AT(off) },
+	{ "unseen", NUMBER, DATA, CALLS_HAS_COUNTED, AT(unseen) },
+	{ "judged", NUMBER, DATA, CALLS_HAS_COUNTED, AT(judged) },
 	{ "hits/s", RATE, PLAIN, CALLS_HAS_RATE, AT(rate) },
 	{ "total", VALUE, EXITS, 0, AT(total) },
 	{ "self", SELF, EXITS, CALLS_HAS_SELF, AT(self) },
@@ -314,7 +316,7 @@ void calls_table_fates(const struct calls_fates *fates, struct strbuf *text)
 unsigned calls_table_counted(const struct calls_row *rows, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (rows[i].counted || rows[i].off)
+		if (rows[i].counted || rows[i].off || rows[i].judged)
 			return CALLS_HAS_COUNTED;
 	}
 	return 0;
@@ -322,7 +324,7 @@ unsigned calls_table_counted(const struct calls_row *rows, size_t count)
 
 void calls_table_demoted(const struct calls_row *rows, size_t count, struct strbuf *text)
 {
-	uint64_t hits = 0, longest = 0, others = 0, off = 0, shown = 0;
+	uint64_t hits = 0, longest = 0, others = 0, off = 0, shown = 0, unseen = 0;
 	char cell[CELL];
 
 	for (size_t i = 0; i < count; i++) {
@@ -334,6 +336,7 @@ void calls_table_demoted(const struct calls_row *rows, size_t count, struct strb
 			hits += rows[i].counted;
 		}
 		off += rows[i].off > 0;
+		unseen += rows[i].unseen;
 		longest = rows[i].off > longest ? rows[i].off : longest;
 	}
 	if (others)
@@ -346,8 +349,11 @@ void calls_table_demoted(const struct calls_row *rows, size_t count, struct strb
 	time_text(longest, cell);
 	quote_format(text,
 		     "off for a time, at most %s: %" PRIu64
-		     " functions (--overhead), whose calls of that time aren't known\n",
+		     " functions (--overhead), whose calls of that time aren't known",
 		     cell, off);
+	if (unseen)
+		quote_format(text, " (about %" PRIu64 ")", unseen);
+	text_add(text, "\n");
 }
 
 /* ---- for programs --------------------------------------------------------------------------- */

@@ -36,8 +36,11 @@ struct calls_row {
 	uint64_t hits, lost, calls;
 	int64_t total, self, mean, p50, p90, p99, max; /* ns, or what else the values are */
 	uint64_t unwound, inside, missed, cut, partial;
-	uint64_t counted; /* hits, among `hits`, that were only counted (--overhead) */
+	/* hits that were only counted (--overhead); among `hits`, unless there is a filter */
+	uint64_t counted;
 	uint64_t off; /* ns in which hits weren't counted either */
+	uint64_t unseen; /* hits of that time, by estimate */
+	uint64_t judged; /* with a budget: hits that a filter or limit was asked about */
 	double rate; /* hits per second */
 	const struct distribution *values; /* for histograms; NULL: unknown */
 };

@@ -36,6 +36,11 @@ struct error *limit_options_check(const struct limit_args *args, enum session_mo
 	return NULL;
 }
 
+struct error *limit_options_check_recording(struct recording_args *args)
+{
+	return overhead_option_parse(args->overhead_text, &args->overhead);
+}
+
 void limit_options_write(const struct recording_args *args, struct wire_out *out)
 {
 	if (args->mode >= 0)
@@ -44,4 +49,6 @@ void limit_options_write(const struct recording_args *args, struct wire_out *out
 		wire_number(out, WIRE_BUFFER_SIZE, args->buffer_size);
 	if (args->max_files)
 		wire_number(out, WIRE_SNAPSHOTS_KEPT, args->max_files);
+	if (args->overhead > 0)
+		wire_number(out, WIRE_OVERHEAD, (uint64_t)(args->overhead * 1e6 + 0.5));
 }

@@ -8,6 +8,7 @@
 #include "control/session/session.h"
 #include "control/wire/messages.h"
 #include "options.h"
+#include "overhead_option.h"
 
 extern const char *const limit_modes[]; /* of --mode; ends with NULL */
 
@@ -37,6 +38,8 @@ struct error *limit_options_check(const struct limit_args *args, enum session_mo
 struct recording_args {
 	int mode; /* enum session_mode; -1: the daemon's */
 	uint64_t buffer_size, max_files; /* 0: the daemon's */
+	const char *overhead_text;
+	double overhead; /* a share; 0: the daemon's */
 };
 
 /* Rows of a table of options; `args` is a struct recording_args, whose mode is -1 at first. */
@@ -49,9 +52,12 @@ struct recording_args {
 	  .size = &(args).buffer_size },                                                           \
 	{ 0, "max-files", "N",                                                                     \
 	  "keep the last N snapshots that hits asked for (--snapshot-when; default: 16)",          \
-	  .size = &(args).max_files }
+	  .size = &(args).max_files },                                                             \
+	OVERHEAD_OPTION((args).overhead_text)
 
-/* Adds what was given to a request. */
+/* Checks what was given. */
+struct error *limit_options_check_recording(struct recording_args *args);
+/* Adds it to a request, after that. */
 void limit_options_write(const struct recording_args *args, struct wire_out *out);
 
 #endif

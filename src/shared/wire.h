@@ -199,7 +199,9 @@ enum wire_type {
 	X(WIRE_DEREF, WIRE_NUMBER) /* levels of pointers */                           \
 	X(WIRE_PROFILE, WIRE_TEXT) /* FILE LOC: of a profile of the daemon's */       \
 	X(WIRE_PROFILE_COUNT, WIRE_NUMBER) /* files */                                \
-	X(WIRE_PROFILE_ERROR, WIRE_TEXT) /* of a file that isn't used */
+	X(WIRE_PROFILE_ERROR, WIRE_TEXT) /* of a file that isn't used */              \
+	X(WIRE_UNSEEN, WIRE_NUMBER) /* hits while it was off, by estimate */          \
+	X(WIRE_READER_NS, WIRE_NUMBER) /* CPU time of the worker that lists it */
 
 enum wire_tag {
 	WIRE_NO_TAG,

@@ -16,7 +16,7 @@ def test_status_tells_daemon_user_targets_and_traces(daemon, spin):
     status = daemon.json("status")
     assert status == {"version": "0.1.0", "pid": daemon.process.pid, "user": "root", "socket": daemon.socket,
                       "output": daemon.output, "recording": True, "targets": 0, "tracepoints": 0, "waiting": 0,
-                      "clients": 1, "stopped": []}
+                      "clients": 1, "stopped": [], "profiles": 0, "profile_errors": [], "overhead": []}
     text = daemon("status").stdout
     assert f"pid {daemon.process.pid}, user root" in text and f"traces:      {daemon.output}\n" in text
     one = spin()

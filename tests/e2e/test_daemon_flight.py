@@ -8,7 +8,7 @@ import time
 import pytest
 from daemon_harness import CALLS
 from harness import Trace, until
-from test_daemon_bounds import MEMBER, shared  # noqa: F401
+from test_daemon_bounds import GROUP, MEMBER, shared  # noqa: F401
 
 
 def counts(trace):
@@ -167,6 +167,20 @@ def test_a_member_gets_no_larger_buffer_and_blocks_no_other_users_threads(shared
     shared.targets.add(str(one.pid))
     shared("attach", one.pid, "--mode", "overwrite", "--buffer-size", "1M", user=MEMBER)
     shared("detach", one.pid)
+
+
+def test_a_member_gets_no_larger_budget(new_daemon, place, spin):
+    """(D14) The daemon's is the default; a smaller one may be chosen."""
+    daemon, one = new_daemon("--group", GROUP, "--overhead", "2%"), spin()
+    daemon.build = place
+    daemon.start()
+    assert daemon.fails("attach", one.pid, "--overhead", "3%", user=MEMBER) == \
+        "--overhead: at most the daemon's 2% (only root has more)"
+    daemon.targets.add(str(one.pid))
+    daemon("attach", one.pid, "--overhead", "1%", user=MEMBER)
+    daemon("detach", one.pid)
+    daemon("attach", one.pid, "--overhead", "3%")
+    daemon("detach", one.pid)
 
 
 @pytest.mark.parametrize("words, why", [

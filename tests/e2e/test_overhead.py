@@ -145,6 +145,35 @@ def test_off(dyntrace, program):
     assert "aren't known" in dyntrace("report", tracing.output).stdout
 
 
+def test_filter(dyntrace, program):
+    """What a filter leaves out is counted before it is asked. A filter that is too expensive is not asked any more."""
+    burst = program("burst", *READINGS).wait_ready()
+    tracing = dyntrace.start_trace(burst.pid, *BUDGET, "-e", "--json", *WHAT, "--filter", "arg0 != 1")
+    burst.go()
+    until(lambda: is_demoted(tracing.output), "often to be counted")
+    burst.go().wait_ready()
+    often, seldom = map(int, burst.finish().split())
+    summary = end(tracing)
+    one, trace = row(summary, "often"), Trace(tracing.output)
+    assert one["judged"] + one["counted"] == often and 0 < one["counted"] < often and one["off_ns"] == 0  # U12
+    assert names(trace, "often_entry") == names(trace, "often_exit") == one["hits"] == one["calls"] == one["judged"]
+    assert names(trace, "seldom_entry") == 0 and '"seldom"' not in summary
+
+
+def test_limit(dyntrace, program):
+    """Where few hits are recorded, all fit into the budget, and are known by number."""
+    burst = program("burst", *READINGS).wait_ready()
+    tracing = dyntrace.start_trace(burst.pid, *BUDGET, "-e", "--json", *WHAT, "--every", "100")
+    burst.go()
+    until(lambda: cpu_seconds(burst.pid) > 0.2, "some work")
+    burst.go().wait_ready()
+    often, seldom = map(int, burst.finish().split())
+    summary = end(tracing)
+    one, trace = row(summary, "often"), Trace(tracing.output)
+    assert one["judged"] == often and one["counted"] == one["off_ns"] == 0 and not steps(trace, tracing.output)
+    assert names(trace, "often_entry") == one["hits"] == -(-often // 100)
+
+
 def test_a_large_budget_changes_nothing(dyntrace, program):
     """What fits is recorded whole."""
     burst = program("burst", "--readings", 400).wait_ready()
@@ -215,13 +244,38 @@ def test_daemon(new_daemon, program):
     burst.finish()
 
 
+def test_attach(new_daemon, program):
+    """A process of the daemon has a budget of its own; status tells what it takes, and its reader."""
+    daemon = new_daemon().start()
+    burst, other = program("burst", *READINGS).wait_ready(), program("burst", *READINGS).wait_ready()
+    daemon("attach", *BUDGET, burst.pid)
+    daemon.add(f"{burst.pid}:often", "-e", "ctf")
+    daemon.add(f"{other.pid}:often", "count")
+    burst.go()
+    other.go()
+
+    def level(target):
+        return daemon.json("list-tracepoints", target.pid)[0].get("level")
+    until(lambda: level(burst) == "counted", "often to be counted")
+    assert level(other) is None
+    costs = {one["pid"]: one for one in daemon.json("status")["overhead"]}
+    assert set(costs) == {burst.pid, other.pid} and all(one["program"] == "burst" for one in costs.values())
+    assert all(one["cost_ns"] > 0 and one["reader_ns"] > 0 for one in costs.values())
+    assert re.search(rf"^overhead: +about .* of the CPU time of {burst.pid} \(burst\); its reader: ", daemon("status").stdout, re.M)
+    assert daemon.fails("attach", "--overhead", "7%", burst.pid, status=1) == (
+        f"process {burst.pid} (burst) is attached already, with another --overhead ('dyntrace detach {burst.pid}' ends its trace)")
+    assert daemon.fails("add", f"{other.pid}:seldom", "--overhead", "0%", status=2).startswith("add: --overhead: from 0.01% to 100%")
+    for target in (burst, other):
+        daemon("detach", target.pid)
+        target.go().wait_ready().finish()
+    assert daemon.fails("attach", "--overhead", "1%", "--mode", "overwrite", os.getpid(), status=2).startswith("attach: --overhead: not with --mode")
+
+
 @pytest.mark.parametrize("words, why", [
     (["--overhead", "much"], "--overhead: 'much' is not a share (as in 5% or 0.5%)"),
     (["--overhead", "0%"], "--overhead: from 0.01% to 100%"),
     (["--overhead", "101"], "--overhead: from 0.01% to 100%"),
     (["--overhead", "5%", "--tracer", "log"], "--overhead: not with tracer 'log' (only with ctf and count)"),
-    (["--overhead", "5%", "--filter", "arg0 > 1"],
-     "--overhead: not with --filter (hits that it leaves out cost time, too, and aren't counted)"),
     (["--overhead", "5%", "--mode", "overwrite"],
      "--overhead: not with --mode overwrite and --snapshot-when (hits are known at the end only)"),
     (["--overhead", "5%", "--tracer", "count", "--by", "ret"],

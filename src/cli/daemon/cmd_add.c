@@ -149,7 +149,9 @@ static struct error *add(const struct add_request *request, daemon_item_fn item,
 		return error_new(ERROR_USAGE, "--string-max: from 8 to %u", DT_STRING_MAX);
 	if (request->deref > DT_LISTS_MAX)
 		return error_new(ERROR_USAGE, "--deref: from 0 to %u", DT_LISTS_MAX);
-	struct error *error = daemon_call_connect(&client);
+	struct error *error = limit_options_check_recording(&args.recording);
+	if (!error)
+		error = daemon_call_connect(&client);
 	if (!error)
 		error = write_request(client, request);
 	return error ? error : daemon_call_finish(client, item, context);

@@ -91,6 +91,7 @@ static void add_json_budget(struct strbuf *text, const struct wire_message *item
 	daemon_call_json_text(text, "level", level_of(item));
 	daemon_call_json_number(text, "counted", daemon_call_number_of(item, WIRE_COUNTED));
 	daemon_call_json_number(text, "off_ns", daemon_call_number_of(item, WIRE_OFF_NS));
+	daemon_call_json_number(text, "unseen", daemon_call_number_of(item, WIRE_UNSEEN));
 }
 
 /* The cost of the tracepoint's hits to the target, and its level under the daemon's --overhead. */
@@ -103,8 +104,12 @@ static void add_budget(struct strbuf *text, const struct wire_message *item)
 	if (!was_demoted(item))
 		return;
 	time_text(daemon_call_number_of(item, WIRE_OFF_NS), off);
-	quote_format(text, "    %-10s%s now (--overhead); %llu hits only counted, off for %s\n",
+	quote_format(text, "    %-10s%s now (--overhead); %llu hits only counted, off for %s",
 		     "level", level_of(item), daemon_call_number_of(item, WIRE_COUNTED), off);
+	if (daemon_call_number_of(item, WIRE_UNSEEN))
+		quote_format(text, " with about %llu more",
+			     daemon_call_number_of(item, WIRE_UNSEEN));
+	text_add(text, "\n");
 }
 
 static void add_json(struct strbuf *text, const struct wire_message *item)

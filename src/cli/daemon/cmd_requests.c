@@ -62,6 +62,8 @@ static struct error *request_more(const struct words *words, enum daemon_words w
 	struct error *error = daemon_call_check_words(words, wanted);
 
 	if (!error)
+		error = limit_options_check_recording(&args.recording);
+	if (!error)
 		error = daemon_call_connect(&client);
 	if (error)
 		return error;
@@ -123,7 +125,8 @@ const struct command command_attach = {
 		"linked with the agent or preload it need no attach. Attaching twice is no error. The options\n"
 		"say how the process is recorded until 'dyntrace detach'.",
 	.example = "dyntrace attach redis-server\n"
-		   "dyntrace attach --mode overwrite --buffer-size 16M redis-server",
+		   "dyntrace attach --mode overwrite --buffer-size 16M redis-server\n"
+		   "dyntrace attach --overhead 5% redis-server",
 	.options = attach_options,
 	.request = request_target,
 	.request_kind = WIRE_ATTACH,

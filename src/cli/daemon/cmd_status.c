@@ -4,6 +4,8 @@
 #include "cli/explain/filter_report.h"
 #include "client/metrics.h"
 #include "daemon_call.h"
+#include "options/time_text.h"
+#include "status_cost.h"
 
 static struct {
 	bool json, metrics;
@@ -17,7 +19,38 @@ static const struct option_spec options[] = {
 	{ 0 },
 };
 
-static void print_json(const struct wire_message *item, const char *user)
+static void add_json_costs(struct strbuf *text, const struct status_costs *costs)
+{
+	text_add(text, ",\"overhead\":[");
+	for (size_t i = 0; i < costs->list.count; i++) {
+		const struct status_cost *cost = &costs->list.items[i];
+
+		text_add(text, i ? ",{" : "{");
+		daemon_call_json_number(text, "pid", cost->pid);
+		daemon_call_json_text(text, "program", cost->program);
+		daemon_call_json_number(text, "cost_ns", cost->cost_ns);
+		daemon_call_json_number(text, "reader_ns", cost->reader_ns);
+		text_add(text, "}");
+	}
+	text_add(text, "]");
+}
+
+static void print_costs(const struct status_costs *costs)
+{
+	for (size_t i = 0; i < costs->list.count; i++) {
+		const struct status_cost *cost = &costs->list.items[i];
+		char taken[TIME_TEXT], reader[TIME_TEXT];
+
+		time_text(cost->cost_ns, taken);
+		time_text(cost->reader_ns, reader);
+		cli_print("%-13sabout %s of the CPU time of %llu (%s); its reader: %s\n",
+			  i ? "" : "overhead:", taken, (unsigned long long)cost->pid,
+			  cost->program, reader);
+	}
+}
+
+static void print_json(const struct wire_message *item, const char *user,
+		       const struct status_costs *costs)
 {
 	struct strbuf text = { 0 };
 
@@ -37,6 +70,7 @@ static void print_json(const struct wire_message *item, const char *user)
 	daemon_call_json_number(&text, "profiles", wire_get_number(item, WIRE_PROFILE_COUNT, 0));
 	daemon_call_json_texts(&text, "profile_errors", item, WIRE_PROFILE_ERROR);
 	daemon_call_json_number(&text, "clients", wire_get_number(item, WIRE_CLIENT_COUNT, 0));
+	add_json_costs(&text, costs);
 	text_add(&text, "}\n");
 	text_flush(&text);
 	strbuf_free(&text);
@@ -72,12 +106,12 @@ static void print_profiles(const struct wire_message *item)
 
 static struct error *print_status(void *context, const struct wire_message *item)
 {
+	const struct status_costs *costs = context;
 	char user[64];
 
-	(void)context;
 	daemon_call_user_name(wire_get_number(item, WIRE_UID, 0), user, sizeof(user));
 	if (args.json) {
-		print_json(item, user);
+		print_json(item, user, costs);
 		return NULL;
 	}
 	cli_print("daemon:      dyntraced %s, pid %llu, user %s\n",
@@ -92,6 +126,7 @@ static struct error *print_status(void *context, const struct wire_message *item
 	       daemon_call_number_of(item, WIRE_WAITING_COUNT));
 	print_profiles(item);
 	cli_print("clients:     %llu\n", daemon_call_number_of(item, WIRE_CLIENT_COUNT));
+	print_costs(costs);
 	return NULL;
 }
 
@@ -126,6 +161,22 @@ static struct error *print_metrics(void)
 	return error;
 }
 
+static struct error *show_daemon(const struct words *words)
+{
+	_cleanup_client_ struct client *client = NULL;
+	_cleanup_(status_cost_free) struct status_costs costs = { 0 };
+	struct error *error = daemon_call_check_words(words, DAEMON_NO_TARGET);
+
+	if (!error)
+		error = daemon_call_connect(&client);
+	if (!error)
+		error = status_cost_collect(client, &costs);
+	client_close(take_ptr(&client)); /* status tells the number of clients */
+	return error ? error :
+		       daemon_call_target(words, DAEMON_NO_TARGET, WIRE_STATUS, false,
+					  print_status, &costs);
+}
+
 static struct error *run(const struct words *words, int *ret_status)
 {
 	(void)ret_status;
@@ -136,12 +187,12 @@ static struct error *run(const struct words *words, int *ret_status)
 		return print_metrics();
 	if (words->count == 1 && !args.json)
 		return show_process(words->items[0]);
-	return daemon_call_target(words, DAEMON_NO_TARGET, WIRE_STATUS, false, print_status, NULL);
+	return show_daemon(words);
 }
 
 const struct command command_status = {
 	.name = "status",
-	.summary = "show the daemon: its user, its targets, the folder of its traces",
+	.summary = "show the daemon: its user, its targets, its traces, what tracing costs",
 	.usage = "[OPTIONS] [TARGET]",
 	.details = "With TARGET, a pid or name, shows instead whether the process's filter of system calls\n"
 		   "(seccomp) lets dyntrace trace it, and what is lost; that needs root, and no daemon.",

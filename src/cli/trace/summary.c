@@ -62,6 +62,8 @@ static struct calls_row make_row(const struct tracepoint_info *info, struct call
 		.cut = times->cut,
 		.counted = info->counted,
 		.off = info->off_ns,
+		.unseen = info->unseen,
+		.judged = info->judged,
 	};
 }
 

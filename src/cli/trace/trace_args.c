@@ -277,12 +277,6 @@ static struct error *check_overhead(void)
 		bool is_given;
 		const char *name, *why;
 	} others[] = {
-		{ trace_args.filter || trace_args.min_duration,
-		  trace_args.filter ? "--filter" : "--min-duration",
-		  "hits that it leaves out cost time, too, and aren't counted" },
-		{ trace_args.every || trace_args.first || trace_args.rate_text,
-		  "--every, --first and --rate",
-		  "hits that these leave out cost time, too, and aren't counted" },
 		{ trace_args.question.by || trace_args.question.of, "--by and --of",
 		  "a hit that is only counted has no key" },
 		{ trace_args.mode == SESSION_OVERWRITE || trace_args.snapshot_when,

@@ -262,10 +262,12 @@ struct error *trace_begin_create_session(struct trace_run *run)
 	if ((trace_args.overhead > 0 || trace_args.only_inside || trace_args.depth_text) &&
 	    run->opened.count > 1)
 		return error_new(ERROR_USAGE,
-				 "%s: not with several processes (give one pid; its children are traced with it)",
+				 "%s: not with several processes (give one pid, whose children are traced "
+				 "with it%s)",
 				 trace_args.overhead > 0  ? "--overhead" :
 				 trace_args.only_inside ? "--only-inside" :
-							  "--depth");
+							  "--depth",
+				 trace_args.overhead > 0 ? "; or 'dyntrace attach --overhead' to each" : "");
 	struct error *error = session_create(run->proc, &options, &run->session);
 
 	if (!error && options.follow_exec)

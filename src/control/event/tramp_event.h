@@ -131,6 +131,8 @@ struct tramp_event {
 	struct tramp_limits limits;
 	struct tramp_count count;
 	struct tramp_count demoted; /* for SWITCH_COUNTED; cell 0: there is no such position */
+	/* counts hits at SWITCH_ON, before a filter or a limit leaves some out; cell 0: no count */
+	struct tramp_count judged;
 	struct tramp_foreign foreign;
 	struct tramp_watch watches[TRAMP_WATCHES_MAX]; /* if any, the event records nothing */
 	size_t watch_count;
@@ -171,8 +173,19 @@ struct tramp_event {
 	uint32_t return_site; /* likewise, with an exit: its struct dt_return_site */
 	taddr on, off;
 	taddr counted; /* 0: as with `demoted` */
+	taddr counted_on; /* counts in `judged`, and goes on to `on`; 0: as with `judged` */
 	taddr exit_code; /* filled in, with an exit: the code that records it */
 };
+
+/* Where the switch leads in that position. */
+static inline taddr tramp_event_start(const struct tramp_event *event, enum tramp_switch position)
+{
+	if (position == SWITCH_OFF)
+		return event->off;
+	if (position == SWITCH_COUNTED && event->counted.v)
+		return event->counted;
+	return event->counted_on.v ? event->counted_on : event->on;
+}
 
 /* A probe of our own, which records nothing. */
 static inline bool tramp_event_is_own(const struct tramp_event *event)

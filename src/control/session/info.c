@@ -313,7 +313,9 @@ static void add_demotion(const struct session *session, const struct tracepoint 
 	info->counted = demotion_hits(session, tracepoint);
 	info->off_ns = demotion_off_ns(tracepoint, end);
 	info->steps = tracepoint->demotion->steps;
-	info->hits += info->counted;
+	info->judged = demotion_judged(session, tracepoint);
+	if (!tracepoint->demotion->is_judged) /* else nobody asked the filter about them */
+		info->hits += info->counted;
 }
 
 struct tracepoint_info session_tracepoint(const struct session *session, size_t index)

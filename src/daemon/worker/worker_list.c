@@ -4,11 +4,21 @@
 #include "worker_list.h"
 
 #include <assert.h>
+#include <time.h>
 
 #include "control/session/messages/tracepoint_message.h"
 #include "worker_commands.h"
 
 #define QUEUED_MAX (256u << 10) /* a long list waits for the supervisor to read */
+
+/* CPU time of this process so far. */
+static uint64_t own_ns(void)
+{
+	struct timespec time = { 0 };
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+	return (uint64_t)time.tv_sec * 1000000000ULL + (uint64_t)time.tv_nsec;
+}
 
 static void list_one(struct worker *worker, uint32_t sequence, size_t index)
 {
@@ -18,6 +28,7 @@ static void list_one(struct worker *worker, uint32_t sequence, size_t index)
 			     session_durations(worker->session, index, &durations);
 	struct wire_out out = { 0 };
 
+	info.reader_ns = own_ns();
 	tracepoint_message_write(&out, sequence, &info, has_durations ? &durations : NULL);
 	channel_send(&worker->channel, &out);
 	wire_free(&out);

@@ -113,12 +113,15 @@ static uint64_t see(const struct session *session, const struct budget *budget,
 	struct demotion *demotion = tracepoint->demotion;
 	uint64_t recorded = recorded_hits(session, tracepoint) - demotion->recorded;
 	uint64_t counted = demotion_hits(session, tracepoint) - demotion->counted;
+	uint64_t judged = demotion_judged(session, tracepoint) - demotion->judged;
 
 	demotion->recorded += recorded;
 	demotion->counted += counted;
+	demotion->judged += judged;
 	demotion->new_recorded = recorded;
 	demotion->new_counted = counted;
-	demotion->hits = recorded + counted;
+	demotion->new_judged = judged;
+	demotion->hits = (demotion->is_judged ? judged : recorded) + counted;
 	if (tracepoint->level == SWITCH_OFF && !budget->peeks && !demotion->is_out)
 		return (uint64_t)(demotion->rate * budget->own / 1e9);
 	return demotion->hits;
@@ -131,7 +134,18 @@ static double cost_of(const struct session *session, const struct tracepoint *tr
 	struct hit_cost cost = hit_cost_of(tracepoint, session->spread);
 
 	return (double)demotion->new_recorded * cost.recorded +
+	       (double)demotion->new_judged * cost.judged +
 	       (double)demotion->new_counted * cost.counted;
+}
+
+/* What a hit costs at SWITCH_ON: a filter lets some through, as many as lately. */
+static double cost_on(struct demotion *demotion, const struct hit_cost *cost)
+{
+	if (!demotion->is_judged)
+		return cost->recorded;
+	if (demotion->new_judged)
+		demotion->passed = (double)demotion->new_recorded / (double)demotion->new_judged;
+	return cost->judged + demotion->passed * cost->recorded;
 }
 
 /* Adds what nobody counts: hits while the tracepoint is off. */
@@ -166,10 +180,11 @@ static void rate(const struct session *session, const struct budget *budget,
 	*item = (struct budget_item){ .level = tracepoint->level,
 				      .rate = demotion->rate,
 				      /* what is off can be taken out */
-				      .cost = { cost.recorded, cost.counted, 0 },
+				      .cost = { cost_on(demotion, &cost), cost.counted, 0 },
 				      .worth = worth_of(session, tracepoint),
 				      .is_fixed = demotion->is_out,
-				      .has_counted = cost.counted < cost.recorded };
+				      .has_counted = demotion->is_judged ||
+						     cost.counted < cost.recorded };
 }
 
 static bool make_room(struct budget *budget, size_t count)

@@ -104,10 +104,13 @@ void tracepoint_message_write(struct wire_out *out, uint32_t sequence,
 	wire_number(out, WIRE_HITS, info->hits);
 	wire_number(out, WIRE_LOST, info->lost);
 	wire_number(out, WIRE_COST, info->cost_ns);
+	if (info->reader_ns)
+		wire_number(out, WIRE_READER_NS, info->reader_ns);
 	if (info->steps) {
 		wire_number(out, WIRE_LEVEL, info->level);
 		wire_number(out, WIRE_COUNTED, info->counted);
 		wire_number(out, WIRE_OFF_NS, info->off_ns);
+		wire_number(out, WIRE_UNSEEN, info->unseen);
 	}
 	wire_number(out, WIRE_EXITS_LOST, info->exits_lost);
 	wire_number(out, WIRE_NESTED, info->nested);

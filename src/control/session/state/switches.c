@@ -12,10 +12,7 @@ static void write_word(struct session *session, const struct site *site,
 	uint64_t *word = (uint64_t *)(code + site->piece.offset + event->switch_offset);
 
 	/* partner: the jmp [switch] at the start of the tracepoint's code */
-	taddr to = position == SWITCH_OFF ? event->off :
-		   position == SWITCH_COUNTED && event->counted.v ? event->counted :
-								    event->on;
-	__atomic_store_n(word, to.v, __ATOMIC_RELEASE);
+	__atomic_store_n(word, tramp_event_start(event, position).v, __ATOMIC_RELEASE);
 }
 
 /* Does the event belong to an earlier form of the tracepoint? Both forms share the event's name or

@@ -93,11 +93,13 @@ struct tracepoint_info {
 	struct tracepoint_times times;
 	/* With a budget: */
 	enum tramp_switch level;
-	uint64_t counted; /* hits, among `hits`, that were only counted */
+	uint64_t counted; /* hits that were only counted; among `hits`, unless there is a filter */
+	uint64_t judged; /* hits that the filter was asked about; 0 without one */
 	uint64_t off_ns; /* time in which hits weren't counted */
 	uint64_t unseen; /* hits in that time, by estimate; not among `hits` */
 	uint64_t steps; /* changes of its level */
 	uint64_t cost_ns; /* CPU time that its hits took from the target, by estimate */
+	uint64_t reader_ns; /* in lists of the daemon: CPU time of its worker */
 };
 
 #endif

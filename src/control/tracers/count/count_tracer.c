@@ -53,7 +53,7 @@ void count_tracer_cells(const struct session *session, const struct tracepoint_l
 		const struct tracer *tracer = tracepoint_placed_tracer(tracepoint);
 
 		if (!tracepoint->demotion && demotion_is_wanted(session, tracepoint))
-			*ret_plain += 1;
+			*ret_plain += demotion_is_judged(tracepoint) ? 2 : 1;
 		if (!tracer || tracer->uses_pool || tracepoint->count)
 			continue;
 		struct count_keys keys = count_keys_of(tracepoint);

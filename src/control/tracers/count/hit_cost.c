@@ -122,6 +122,9 @@ struct hit_cost hit_cost_of(const struct tracepoint *tracepoint, size_t spread)
 	cost.recorded = recorded(tracepoint, &timing);
 	if (cost.recorded < cost.counted)
 		cost.recorded = cost.counted;
+	/* a filter saves and restores registers as a count does; that of an exit takes a stub */
+	cost.judged = cost.counted +
+		      (tramp_is_paired(&tracepoint->probe.event) ? timing.pair : timing.counted);
 	return cost;
 }
 

@@ -12,6 +12,7 @@
 
 struct hit_cost {
 	double recorded, counted, off; /* ns, by level: enum tramp_switch; falling */
+	double judged; /* beside `recorded`: counted before a filter decides, and its decision */
 };
 
 /* Times trampolines, once per process: some ms. Without it, or where it can't be done, costs are

@@ -13,6 +13,7 @@
  *		jmp  back
  *	slow:	call dt_slow		rcx = slot: on to reserve; 0: on to out
  *	counted: save, one more hit, restore, jmp off
+ *	counted_on: the same, jmp on	where a filter leaves hits out, and there is a budget
  *	switch:	address of `on`, `off` or `counted`
  */
 #include "control/trampoline/trampoline.h"
@@ -306,21 +307,35 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env,
 	exit_emit_miss(e, env, event, has_fast_path(event), &l->exit);
 }
 
-/* Out of line: counts the hit of a demoted tracepoint, before anything of `on` has run. */
-static void emit_demoted(struct emitter *e, const struct tramp_env *env, struct tramp_event *event)
+/* Counts the hit, and goes on there. Gives its start. */
+static taddr emit_counted(struct emitter *e, const struct tramp_env *env,
+			  const struct tramp_event *event, const struct tramp_count *count,
+			  taddr to)
 {
 	struct label out = { 0 };
+	taddr start = emit_pc(e);
 
+	emit_row(e, 0, event->origin, 0);
+	record_emit_save(e, event->keep_red_zone);
+	count_emit_demoted(e, env, count, &out);
+	emit_bind(e, &out);
+	record_emit_restore(e, event->keep_red_zone);
+	emit_jmp_to(e, to);
+	return start;
+}
+
+/* Out of line: counts the hit of a demoted tracepoint, before anything of `on` has run; and of one
+ * that isn't, before its filter is asked. */
+static void emit_demoted(struct emitter *e, const struct tramp_env *env, struct tramp_event *event)
+{
 	if (!event->demoted.cell.v)
 		return;
 	emit_note(e, "demoted: only count the hit");
-	emit_row(e, 0, event->origin, 0);
-	event->counted = emit_pc(e);
-	record_emit_save(e, event->keep_red_zone);
-	count_emit_demoted(e, env, &event->demoted, &out);
-	emit_bind(e, &out);
-	record_emit_restore(e, event->keep_red_zone);
-	emit_jmp_to(e, event->off);
+	event->counted = emit_counted(e, env, event, &event->demoted, event->off);
+	if (!event->judged.cell.v)
+		return;
+	emit_note(e, "count the hit, before the filter is asked");
+	event->counted_on = emit_counted(e, env, event, &event->judged, event->on);
 }
 
 /* Writes the code that the tracepoint's return stubs jump to. */
@@ -362,9 +377,7 @@ static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp
 		memcpy(e->bytes + event->switch_offset - sizeof(distance), &distance,
 		       sizeof(distance));
 		event->switch_offset = (uint32_t)e->size;
-		emit_u64(e, event->position == SWITCH_OFF     ? event->off.v :
-			    event->position == SWITCH_COUNTED ? event->counted.v :
-								event->on.v);
+		emit_u64(e, tramp_event_start(event, event->position).v);
 		if (event->exit && exit_emit_site(e, env, event, &labels[i].exit))
 			emit_exit(e, env, event);
 		if (event->leaves)

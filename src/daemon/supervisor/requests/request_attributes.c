@@ -7,7 +7,7 @@
 /* Kinds without a row have no attributes. */
 static const enum wire_tag known[WIRE_KIND_COUNT][TAGS_MAX] = {
 	[WIRE_ATTACH] = { WIRE_TARGET, WIRE_ALL, WIRE_MODE, WIRE_BUFFER_SIZE,
-			  WIRE_SNAPSHOTS_KEPT },
+			  WIRE_SNAPSHOTS_KEPT, WIRE_OVERHEAD },
 	[WIRE_DETACH] = { WIRE_TARGET, WIRE_ALL },
 	[WIRE_TRACEPOINTS] = { WIRE_TARGET, WIRE_ALL, WIRE_ROWS, WIRE_RESET, WIRE_STATIC },
 	[WIRE_ADD] = { WIRE_TARGET, WIRE_ALL, WIRE_NAME, WIRE_LOCATION, WIRE_SHAPE, WIRE_FILTER,
@@ -15,7 +15,7 @@ static const enum wire_tag known[WIRE_KIND_COUNT][TAGS_MAX] = {
 		       WIRE_RATE, WIRE_STRING_MAX, WIRE_WAIT, WIRE_DISABLED, WIRE_BY, WIRE_OF,
 		       WIRE_KEYS, WIRE_PROTOTYPES, WIRE_FLOATS, WIRE_MODE, WIRE_BUFFER_SIZE,
 		       WIRE_SNAPSHOTS_KEPT, WIRE_SNAPSHOT_WHEN, WIRE_SNAPSHOT_EVERY,
-		       WIRE_SYNC, WIRE_DEREF },
+		       WIRE_SYNC, WIRE_DEREF, WIRE_OVERHEAD },
 	[WIRE_REMOVE] = { WIRE_TARGET, WIRE_ALL, WIRE_NAME },
 	[WIRE_ENABLE] = { WIRE_TARGET, WIRE_ALL, WIRE_NAME },
 	[WIRE_DISABLE] = { WIRE_TARGET, WIRE_ALL, WIRE_NAME },
@@ -44,8 +44,8 @@ static bool is_known(enum wire_kind kind, enum wire_tag tag)
 static bool is_own(enum wire_tag tag)
 {
 	static const enum wire_tag own[] = { WIRE_MADE,	     WIRE_MADE_TRIGGER, WIRE_PROFILE,
-					     WIRE_OUTPUT,    WIRE_OVERHEAD,	WIRE_MAX_SIZE,
-					     WIRE_MAX_FILES, WIRE_ROTATE };
+					     WIRE_OUTPUT,    WIRE_MAX_SIZE,	WIRE_MAX_FILES,
+					     WIRE_ROTATE };
 
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
 		if (own[i] == tag)

@@ -7,6 +7,8 @@
 #include "shared/layout.h"
 #include "target.h"
 
+#define WHOLE_OVERHEAD 1000000u /* 100% */
+
 static const char *const names[] = { [SESSION_DISCARD] = "discard",
 				     [SESSION_OVERWRITE] = "overwrite",
 				     [SESSION_BLOCK] = "block" };
@@ -20,7 +22,8 @@ struct target_mode target_mode_default(const struct supervisor *supervisor)
 				     .keep = keep > TARGET_MODE_KEEP_MAX ? TARGET_MODE_KEEP_MAX :
 									   keep,
 				     .limits = supervisor->options.limits,
-				     .overhead = (uint64_t)(supervisor->options.overhead * 1e6) };
+				     .overhead = (uint64_t)(supervisor->options.overhead *
+							    WHOLE_OVERHEAD + 0.5) };
 }
 
 void target_mode_write(const struct target_mode *mode, struct wire_out *out)
@@ -61,6 +64,9 @@ static void read_wish(const struct wire_message *message, struct target_mode *mo
 	if (wire_get_text(message, WIRE_SNAPSHOT_WHEN))
 		mode->mode = SESSION_OVERWRITE;
 	target_mode_read(message, mode);
+	/* the daemon's isn't for such targets */
+	if (mode->mode == SESSION_OVERWRITE && !wire_get_number(message, WIRE_OVERHEAD, 0))
+		mode->overhead = 0;
 }
 
 static struct error *check_range(const struct target_mode *mode)
@@ -70,6 +76,11 @@ static struct error *check_range(const struct target_mode *mode)
 	if (mode->keep > TARGET_MODE_KEEP_MAX)
 		return error_new(ERROR_USAGE, "--max-files: at most %d snapshots",
 				 TARGET_MODE_KEEP_MAX);
+	if (mode->overhead > WHOLE_OVERHEAD)
+		return error_new(ERROR_USAGE, "--overhead: from 0.01%% to 100%%");
+	if (mode->overhead && mode->mode == SESSION_OVERWRITE)
+		return error_new(ERROR_USAGE, "--overhead: not with --mode overwrite (hits are "
+					      "known at the end only)");
 	return NULL;
 }
 
@@ -91,15 +102,15 @@ static struct error *check_attached(const struct target *target, const struct ta
 				 target->pid, target->process.name,
 				 wish->keep != has->keep ? "--max-files" : "--buffer-size",
 				 target->pid);
-	if (wish->overhead != has->overhead || wish->limits.max_size != has->limits.max_size ||
+	bool is_other = wish->mode != SESSION_OVERWRITE && wish->overhead != has->overhead;
+	if (is_other || wish->limits.max_size != has->limits.max_size ||
 	    wish->limits.max_files != has->limits.max_files ||
 	    wish->limits.rotate_ns != has->limits.rotate_ns)
 		return error_new(ERROR_FAILED,
 				 "process %d (%s) is attached already, with another %s ('dyntrace "
 				 "detach %d' ends its trace)",
 				 target->pid, target->process.name,
-				 wish->overhead != has->overhead ? "--overhead" :
-								   "limit of its trace",
+				 is_other ? "--overhead" : "limit of its trace",
 				 target->pid);
 	return NULL;
 }
@@ -119,6 +130,11 @@ struct error *target_mode_choose(const struct supervisor *supervisor, const stru
 		error = error_new(ERROR_NOT_PERMITTED, /* D14 */
 				  "--buffer-size: at most the daemon's %llu M (only root has more)",
 				  (unsigned long long)(supervisor->options.buffer_size >> 20));
+	if (!error && !target && !is_master && supervisor->options.overhead > 0 &&
+	    mode.overhead > target_mode_default(supervisor).overhead)
+		error = error_new(ERROR_NOT_PERMITTED, /* D14 */
+				  "--overhead: at most the daemon's %g%% (only root has more)",
+				  supervisor->options.overhead * 100);
 	if (!error && !target && !is_master && mode.mode == SESSION_BLOCK &&
 	    supervisor->options.mode != SESSION_BLOCK && process->user.uid != who->uid)
 		error = error_new(ERROR_NOT_PERMITTED,

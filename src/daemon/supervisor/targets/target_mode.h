@@ -6,7 +6,8 @@
  * default. A mode holds until the process is detached.
  *
  * (D14) A user other than root and the daemon's own gets no larger buffer than the daemon's
- *       --buffer-size, and mode block, which makes threads wait, for the user's own processes only.
+ *       --buffer-size, no larger budget than its --overhead, and mode block, which makes threads
+ *       wait, for the user's own processes only.
  */
 #ifndef DYNTRACE_TARGET_MODE_H
 #define DYNTRACE_TARGET_MODE_H

@@ -33,6 +33,7 @@ size_t count_room(const struct tramp_event *event)
 
 	return (event->count.cell.v && event->exit ? EXIT_ROOM : 0) +
 	       (event->demoted.cell.v ? DEMOTED_ROOM : 0) +
+	       (event->judged.cell.v ? DEMOTED_ROOM : 0) +
 	       (keys->capacity ? KEY_ROOM + filter_value_room(keys->native) : 0);
 }
 
