@@ -37,6 +37,7 @@ EXPECTED = {
     "refs": [({"p": ANN, "q": {"value": [{"name": "bob", "age": 1}]}, "r": {"value": [{"value": {"name": "cy", "age": 2}}]}, "y": 1}, {"variant": "Ok", "Ok": {"__0": 34}, "Err": {"__0": None}}),
              ({"y": 0}, {"variant": "Err", "Ok": {"__0": 0}, "Err": {"__0": "ann"}})],
     "unit": [({"y": 1}, {"variant": "Err", "Err": {"__0": 1}}), ({"y": 9}, {"variant": "Ok", "Err": {"__0": 0}})],
+    "maps": [({"a": {"size": 2}, "b": {"size": 3}, "y": 1}, 5)],
     "rthree": [({"z": 5}, {"a": 5, "b": 6, "c": 7})],
     "rarray": [({"z": 6}, [6] * 12)],
     "rsmall": [({"z": 7}, [7] * 5)],

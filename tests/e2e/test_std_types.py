@@ -8,7 +8,7 @@ import pytest
 from harness import compile_once
 
 PROGRAMS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "programs")
-FUNCTIONS = ["rows", "nested", "trees", "hashes", "maybes", "owned", "plain", "wide"]
+FUNCTIONS = ["rows", "nested", "trees", "hashes", "maybes", "owned", "plain", "wide", "choices"]
 
 # Every argument of every call, by gdb's own printers.
 GDB = """
@@ -86,6 +86,9 @@ def as_gdb(value):
         return as_gdb(value["elements"])
     if "value" in value and set(value) <= {"has_value", "value", "address", "use_count"}:
         return as_gdb(value["value"])
+    if {"index", "value_0"} <= set(value):
+        held = [as_gdb(one) for key, ones in value.items() if key != "index" for one in ones]
+        return held[0] if held and isinstance(held[0], list) else held  # a container's elements are the variant's
     if set(value) == {"first", "second"}:
         return [as_gdb(value["first"]), as_gdb(value["second"])]
     return {key: as_gdb(member) for key, member in value.items()}
@@ -111,7 +114,7 @@ def test_as_gdb_shows_them(dyntrace, scratch, program):
     words = [word for name in FUNCTIONS + ["result"] for word in ("--function", name)]
     _, trace = dyntrace.trace("-e", *words, "--", program)
     calls = ask_gdb(program, scratch)
-    assert sum(map(len, calls.values())) == 12
+    assert sum(map(len, calls.values())) == 14
     for name in FUNCTIONS:
         events = [{key: value for key, value in bare(event.fields).items() if key != "unreadable"}
                   for event in trace.named(name + "_entry")]
@@ -132,6 +135,66 @@ def test_as_gdb_shows_them(dyntrace, scratch, program):
     assert owned["empty"] == {"address": 0, "use_count": 0, "value": []}
     assert owned["shared"]["value"][0]["numbers"] == elements(4, 5)
     assert [bare(event.fields)["ret"] for event in trace.named("result_exit")] == [elements(7, 7, 7)]
+
+
+def test_variants(dyntrace, program):
+    """Each alternative is a list with one value or none; without a value the index is -1; an index that none has is said (Y8)."""
+    _, trace = dyntrace.trace("--function", "choices", "--function", "valueless", "--", program)
+    first, second, last = [bare(event.fields) for event in trace.events]
+    assert first["other"] == {"index": 1, "value_0": [], "value_1": ["text"], "value_2": [], "value_3": []}
+    assert second["one"]["value_2"] == [elements(8, 9)] and second["other"]["value_3"] == [{"x": 1, "y": -1}]
+    assert [one["index"] for one in first["row"]["elements"]] == [0, 1, 2, 3]
+    assert last["choice"] == {"index": -1, "value_0": [], "value_1": []}
+    assert not any(event.fields.get("unreadable") for event in trace.events)
+    _, trace = dyntrace.trace("--function", "odd", "--", program, "x")
+    assert bare(trace.events[0].fields) == {"choice": {"index": 77, **{f"value_{i}": [] for i in range(4)}}, "unreadable": "choice"}
+
+
+def without_addresses(value):
+    """Addresses differ from run to run."""
+    if isinstance(value, dict):
+        return {key: without_addresses(member) for key, member in value.items() if key not in ("address", "next", "pointer")}
+    return [without_addresses(element) for element in value] if isinstance(value, list) else value
+
+
+# Where libc++ has no more than a size.
+SIZES = {"trees": ["map", "set", "multi"], "nested": ["named"]}
+
+
+@pytest.mark.skipif(not os.path.exists("/usr/lib/llvm-14/include/c++/v1/vector"), reason="no libc++-14-dev")
+def test_libcxx(dyntrace, scratch, program):
+    """The same program with LLVM's library has the same values; of trees the size alone."""
+    other = compile_once(["clang++-14", "-w", "-stdlib=libc++", "-fstandalone-debug", "-g", "-O0", "-std=c++17", "-pthread",
+                          os.path.join(PROGRAMS, "std_types.cc")], os.path.join(scratch, "libcxx"))
+    functions = [name for name in FUNCTIONS if name not in ("choices", "wide")]
+    words = [word for name in functions + ["result"] for word in ("--function", name)]
+    traces = [dyntrace.trace("-e", *words, "--", path)[1] for path in (program, other)]
+    told, found = [[(event.name, without_addresses(bare(event.fields))) for event in trace.events
+                    if event.name.endswith("_entry") or event.name == "result_exit"] for trace in traces]
+    assert len(found) == len(told) == 12 and not any(fields.get("unreadable") for _, fields in found)
+    for (name, ours), (same, theirs) in zip(found, told):
+        for argument in SIZES.get(name.removesuffix("_entry"), []):
+            theirs[argument] = {"size": theirs[argument]["size"]}
+        for fields in (ours, theirs):
+            fields.pop("duration", None)
+            if "texts" in fields and fields["texts"]["size"] == 16:
+                del fields["texts"]["elements"]  # as many as there is room for beside the others
+        assert (name, ours) == (same, theirs)
+    result, trace = dyntrace.trace("--deref", "1", "--function", "broken", "--function", "lost", "--function", "watched", "--", other, "x")
+    assert result.returncode == 0 and trace.lost == 0
+    for call in trace.named("broken_entry"):
+        assert bare(call.fields)["numbers"] == elements() and bare(call.fields)["list"]["elements"] == []
+        assert call.fields["unreadable"] == "numbers, list"
+    lost, = trace.named("lost_entry")
+    assert lost.fields["unreadable"] == "maybe, shared, object, pointer, deque"
+
+
+def test_as_keys(dyntrace, program):
+    """What lies outside of an object is no key, and that is said."""
+    said = dyntrace.fails("trace", "--tracer", "count", "--by", "ints", "--function", "rows", "--", program, status=2)
+    assert said == "trace: rows: --by ints: the elements of a vector can't be a key (name a number, a text or a member)"
+    said = dyntrace.fails("trace", "-e", "--tracer", "count", "--by", "ret", "--function", "result", "--", program, status=2)
+    assert "--by ret: the elements of a vector can't be a key" in said
 
 
 def test_lines(dyntrace, program):
@@ -169,8 +232,17 @@ def test_deref(dyntrace, program):
     assert dyntrace.fails("trace", "--deref", "4", "--function", "plain", "--", program, status=2) == "trace: --deref: from 0 to 3"
 
 
+def test_wrong_sizes(dyntrace, program):
+    """(Y7) A list and a tree whose size is more than their nodes: the head is no element. (Y6) A vector that ends behind its memory."""
+    _, trace = dyntrace.trace("--function", "too_short", "--function", "too_long", "--", program, "x")
+    call, long_one = [bare(event.fields) for event in trace.events]
+    assert long_one == {"numbers": elements(), "unreadable": "numbers"}
+    assert call["list"]["elements"][:2] == [1, 2] and call["map"]["elements"][:2] == [{"first": 1, "second": 2}, {"first": 3, "second": 4}]
+    assert call["unreadable"] == "list, map" and len(call["list"]["elements"]) == len(call["map"]["elements"]) == 2
+
+
 def test_broken_containers(dyntrace, program):
-    """What makes no sense, or can't be read, has no elements and is listed; the program doesn't notice."""
+    """What makes no sense (Y5, Y6, Y8), or can't be read, has no elements and is listed; the program doesn't notice."""
     result, trace = dyntrace.trace("--deref", "1", "--function", "broken", "--function", "lost", "--function", "watched", "--", program, "x")
     assert result.returncode == 0 and trace.lost == 0
     broken = [bare(event.fields) for event in trace.named("broken_entry")]

@@ -1,4 +1,5 @@
 // Structs, enumerations with values in them, text: as arguments and as results.
+use std::collections::{HashMap, HashSet};
 use std::ptr::read_volatile;
 #[derive(Clone, Copy)] pub struct Three { a: u32, b: u32, c: u32 }
 #[derive(Clone, Copy)] pub struct ThreeF { a: f32, b: f32, c: f32 }
@@ -24,7 +25,10 @@ pub struct Person { name: String, age: u32 }
 #[inline(never)] pub fn rthree(z: u32) -> Three { unsafe { read_volatile(&z) }; Three { a: z, b: z + 1, c: z + 2 } }
 #[inline(never)] pub fn rarray(z: u32) -> [u8; 12] { unsafe { read_volatile(&z) }; [z as u8; 12] }
 #[inline(never)] pub fn rsmall(z: u32) -> [u8; 5] { unsafe { read_volatile(&z) }; [z as u8; 5] }
+#[inline(never)] pub fn maps(a: &HashMap<String, i32>, b: HashSet<u8>, y: i32) -> usize { unsafe { read_volatile(&y) }; a.len() + b.len() }
 fn main() {
+    let mut named = HashMap::new(); named.insert("x".to_string(), 1); named.insert("y".to_string(), 2);
+    println!("{}", maps(&named, vec![1, 2, 3].into_iter().collect(), 1));
     println!("{} {:?} {:?}", rthree(5).b, rarray(6), rsmall(7));
     println!("{}", three(1, Three { a: 2, b: 3, c: 4 }, 5));
     println!("{}", threef(1, ThreeF { a: 2.5, b: 3.5, c: 4.5 }, 5));

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 #include <emmintrin.h>
 
@@ -78,6 +79,37 @@ CALLED void wide(__int128 number, unsigned __int128 natural, __m128d doubles, __
 	sink += (int)number + (int)natural + (int)doubles[0] + (int)floats[0] + (int)words[0] + (int)object.number;
 }
 
+using choice = std::variant<int, std::string, std::vector<short>, point>;
+
+CALLED void choices(choice one, const choice &other, const std::vector<choice> &row, const std::variant<std::monostate, double> &maybe)
+{
+	sink += one.index() + other.index() + row.size() + maybe.index();
+}
+
+/* A variant loses its value when the next one can't be made. */
+struct refuses {
+	std::string text;
+	refuses()
+	{
+		throw 1;
+	}
+};
+
+CALLED void valueless(const std::variant<std::string, refuses> &choice)
+{
+	sink += choice.valueless_by_exception();
+}
+
+static void lose_value()
+{
+	std::variant<std::string, refuses> choice = "text";
+	try {
+		choice.emplace<1>();
+	} catch (int) {
+	}
+	valueless(choice);
+}
+
 CALLED std::vector<int> result(int count)
 {
 	return std::vector<int>(count, 7);
@@ -85,7 +117,7 @@ CALLED std::vector<int> result(int count)
 
 /* Bytes that look like a container, and aren't one: no destructor runs. */
 template <typename T> struct fake {
-	alignas(T) long words[sizeof(T) / sizeof(long)];
+	alignas(T) alignas(long) long words[sizeof(T) / sizeof(long)];
 	const T &get() const
 	{
 		return reinterpret_cast<const T &>(words);
@@ -95,6 +127,44 @@ template <typename T> struct fake {
 CALLED void broken(const std::vector<int> &numbers, const std::map<int, int> &map, const std::list<int> &list)
 {
 	sink += (&numbers != nullptr) + (&map != nullptr) + (&list != nullptr);
+}
+
+/* More elements than there is memory for. */
+CALLED void too_long(const std::vector<int> &numbers)
+{
+	sink += (&numbers != nullptr);
+}
+
+static void end_wrong()
+{
+	static int cells[8] = { 1, 2, 3, 4 };
+	fake<std::vector<int>> numbers = { { (long)cells, (long)(cells + 4), (long)(cells + 2) } };
+
+	too_long(numbers.get());
+}
+
+/* More elements than there are, as while another thread takes one out. */
+CALLED void too_short(const std::list<int> &list, const std::map<int, int> &map)
+{
+	sink += (&list != nullptr) + (&map != nullptr);
+}
+
+static void count_wrong()
+{
+	std::list<int> list = { 1, 2 };
+	std::map<int, int> map = { { 1, 2 }, { 3, 4 } };
+	long *counts[] = { (long *)((char *)&list + sizeof(list)) - 1, (long *)((char *)&map + sizeof(map)) - 1 };
+
+	for (long *count : counts)
+		*count += 7;
+	too_short(list, map);
+	for (long *count : counts)
+		*count -= 7;
+}
+
+CALLED void odd(const choice &choice)
+{
+	sink += (&choice != nullptr);
 }
 
 CALLED void lost(const std::optional<int> &maybe, const std::shared_ptr<point> &shared, const point &object, const node *pointer,
@@ -125,6 +195,9 @@ static void break_all()
 	}
 	fake<std::optional<int>> maybe = { { 7L << 32 } };
 	fake<std::shared_ptr<point>> shared = { { 0x50, 0x60 } };
+	fake<choice> out_of_range = {};
+	memset((char *)out_of_range.words + sizeof(choice) - 8, 77, 8);
+	odd(out_of_range.get());
 	fake<std::deque<int>> deque = {};
 	deque.words[5] = 0x100; /* the first block's entry is behind the last one's */
 	lost(maybe.get(), shared.get(), *(const point *)0x70, (const node *)0x80, deque.get());
@@ -161,6 +234,8 @@ int main(int argc, char **argv)
 {
 	if (argc > 1) {
 		break_all();
+		count_wrong();
+		end_wrong();
 		change_while_watched();
 		return 0;
 	}
@@ -189,6 +264,9 @@ int main(int argc, char **argv)
 	wide(-most - 1, ~(unsigned __int128)0, _mm_set_pd(2.5, 1.5), _mm_set_ps(4, 3, 2, 1), _mm_set_epi64x(-2, 3), { (__int128)1 << 100, { 1 } });
 	wide(-7, 0, _mm_set_pd(0, -1), _mm_set_ps(0, 0, 0, -1), _mm_set_epi64x(0, 0), { 10000000000000000000u, {} });
 	result(3);
+	choices(5, "text", { 7, "in a row", std::vector<short>{ 1, 2 }, point{ 3, 4 } }, 2.5);
+	choices(std::vector<short>{ 8, 9 }, point{ 1, -1 }, {}, -1.25);
+	lose_value();
 	std::vector<std::string> long_texts(16, std::string(200, 'x'));
 	rows({}, long_texts, {}, {});
 	return 0;

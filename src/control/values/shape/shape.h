@@ -76,6 +76,7 @@ struct shape {
 	VEC(struct shape_code) codes;
 	VEC(struct shape_list) lists;
 	bool has_lists; /* whoever takes the event knows lists; else containers are plain structs */
+	const char *unlisted; /* the type of such a container; NULL: none */
 	unsigned list_depth, locals; /* of lists around what is added now; local words in use */
 	unsigned deref, derefs; /* levels of pointers to follow; followed so far */
 	struct value_ops condition; /* of a gathered event: result 0 means no event */

@@ -1,5 +1,5 @@
 /*
- * shape_fields.h - functions that add fields; shared by shape.c, shape_text.c and shape_variant.c.
+ * shape_fields.h - functions that add fields; shared by the files of this folder.
  */
 #ifndef DYNTRACE_SHAPE_FIELDS_H
 #define DYNTRACE_SHAPE_FIELDS_H

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shape_fields.h"
+#include "elements.h"
 
 void shape_text(struct shape *shape, const char *name, const struct value_place *address,
 		const struct value_place *length, enum dt_string mode)
@@ -87,6 +87,8 @@ static const struct {
 	/* libstdc++; clang doesn't describe _M_dataplus, which begins with the pointer */
 	{ "basic_string<char", "_M_dataplus", "_M_string_length", 0 },
 	{ "basic_string_view<char", "_M_str", "_M_len", 0 },
+	{ "basic_string_view<char", "__data", "__size", 0 }, /* libc++ */
+	{ "basic_string_view<char", "__data_", "__size_", 0 },
 	{ "&str", "data_ptr", "length", 0 }, /* Rust */
 	{ "&mut str", "data_ptr", "length", 0 },
 	{ "&[u8]", "data_ptr", "length", 0 },
@@ -144,7 +146,8 @@ bool value_text(const struct type *type, const struct value_place *place,
 		place_member(place, length, ret_length);
 		return true;
 	}
-	return false;
+	return called && strncmp(called, "basic_string<char", strlen("basic_string<char")) == 0 &&
+	       libcxx_string(type, place, ret_address, ret_length);
 }
 
 bool shape_text_type(struct shape *shape, const char *name, const struct type *type,
