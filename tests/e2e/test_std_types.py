@@ -197,6 +197,13 @@ def test_as_keys(dyntrace, program):
     assert "--by ret: the elements of a vector can't be a key" in said
 
 
+def test_what_other_tracers_have_not(dyntrace, program):
+    """Lines at the hit have no lists: said once, and the members are there."""
+    result = dyntrace("trace", "-q", "--tracer", "log", "--sync", "--function", "rows", "--", program)
+    assert result.stderr == "dyntrace: the elements of a vector aren't in log --sync, only its members (ctf and log record them)\n"
+    assert result.stdout.count("{ ints = { _M_impl = { _M_start = 0x") == 3
+
+
 def test_lines(dyntrace, program):
     """As text and as JSON, of a trace and of a log."""
     output = dyntrace.new_output()

@@ -58,6 +58,7 @@ struct session {
 	bool placed; /* the target's text holds our jumps */
 	bool sees_exec; /* own_probes has a probe on execve */
 	bool wants_unwind; /* some event has a backtrace */
+	bool told_unlisted; /* that a tracer doesn't record elements of containers */
 	uint64_t fencing_next; /* when a filter that came while it is traced is judged; ns */
 	unsigned fencing_tries; /* that failed */
 	char no_lines[96]; /* what its filter does to lines at the hit (fence_describe); "": nothing */

@@ -151,6 +151,22 @@ void describe_prepare(struct describe *d)
 	d->shape.deref = tracepoint->request->spec.deref;
 }
 
+/* Says once what the tracer's events don't hold. */
+static void tell_unlisted(struct describe *d)
+{
+	const struct tracer *tracer = d->tracepoint->tracer;
+	struct session *session = d->session;
+
+	if (!d->shape.unlisted || session->told_unlisted)
+		return;
+	session->told_unlisted = true;
+	session_tell(session,
+		     "the elements of a %.*s aren't in %s%s, only its members (ctf and log record them)",
+		     (int)strcspn(d->shape.unlisted, "<"), d->shape.unlisted,
+		     tracer->kind == TRACER_SYNC ? "log --sync" : "events of ",
+		     tracer->kind == TRACER_SYNC ? "" : tracer->name);
+}
+
 static struct error *finish(struct describe *d)
 {
 	struct tramp_event *event = &d->tracepoint->probe.event;
@@ -159,6 +175,8 @@ static struct error *finish(struct describe *d)
 
 	assert(!d->exit && !values->fields && !values->program);
 	struct error *error = shape_finish(&d->shape, event, &values->program, &size);
+
+	tell_unlisted(d);
 
 	if (error)
 		return error;
