@@ -20,8 +20,8 @@
 #define RAISE_PAUSE_NS (500 * MS) /* after any change of levels */
 #define PEAK_NS (1000 * MS) /* a peak counts for one to two of these */
 /* Levels are lowered to the first share of the budget, and raised up to the second, by peaks. */
-#define LOWER_TO 0.75
-#define RAISE_TO 0.6
+#define LOWER_TO 0.65
+#define RAISE_TO 0.5
 #define IDLE_CPU 0.1 /* processors: a target that uses less counts as if it used so much */
 /* This share of its CPU time is the target's own at least: hits may cost less than by estimate. */
 #define OWN_LEAST 0.2

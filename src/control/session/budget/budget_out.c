@@ -14,7 +14,7 @@
 #include "control/tracers/count/hit_cost.h"
 
 #define SECOND 1000000000ULL
-#define OUT_PAUSE_NS (SECOND / 2) /* from one stop to the next */
+#define OUT_PAUSE_NS (SECOND / 5) /* from one stop to the next */
 #define FIRST_NS (10 * SECOND) /* until they are tried again; doubles */
 #define LAST_NS (160 * SECOND)
 #define SOONEST_NS (3 * SECOND) /* if the target uses half as much CPU time by then */
