@@ -8,10 +8,12 @@ measured. uftrace and bpftrace record the same functions of redis, where they ru
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 from attach import Redis
@@ -42,6 +44,9 @@ class RedisLoad:
         self.server, self.pipeline, self.requests = Redis(bench.scratch), pipeline, requests
         os.sched_setaffinity(self.server.pid, range(os.cpu_count()))
         self.pid = self.server.pid
+
+    def cpu_seconds(self):
+        return cpu_seconds(self.pid)
 
     def command(self, requests):
         return ["redis-benchmark", "-s", self.server.socket, "-q", "-n", str(requests), "-c", "20", "-P", str(self.pipeline),
@@ -75,6 +80,9 @@ uwsgi_temp_path {0}/d; scgi_temp_path {0}/e; server {{ listen unix:{0}/socket; r
         self.pid = self.server.pid
         wait_until(lambda: os.path.exists(os.path.join(self.folder, "socket")), "starting nginx", self.server.process)
 
+    def cpu_seconds(self):
+        return cpu_seconds(self.pid)
+
     def run(self):
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(os.path.join(self.folder, "socket"))
@@ -95,22 +103,42 @@ uwsgi_temp_path {0}/d; scgi_temp_path {0}/e; server {{ listen unix:{0}/socket; r
 
 
 class PostgresLoad:
-    """pgbench -S: four clients, each of which gets a process of its own."""
+    """pgbench -S: four clients whose connections stay, each with a process of its own."""
+
+    SECONDS = 4
 
     def __init__(self, bench):
-        self.server = start_postgres(bench)
-        self.pid, self.home = self.server.pid, os.path.join(bench.scratch, "postgres-data")
-        user = ["-U", "postgres"] if os.geteuid() == 0 else []
-        self.words = [postgres_program("pgbench"), "-h", self.home, *user]
-        subprocess.run([*self.words, "-i", "-q", "postgres"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.server, self.done = start_postgres(bench), 0.0
+        self.pid, home = self.server.pid, os.path.join(bench.scratch, "postgres-data")
+        words = [postgres_program("pgbench"), "-h", home, *(["-U", "postgres"] if os.geteuid() == 0 else [])]
+        subprocess.run([*words, "-i", "-q", "postgres"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.clients = subprocess.Popen([*words, "-S", "-n", "-c", "4", "-T", "3600", "-P", "1", "postgres"], stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE, text=True)
+        threading.Thread(target=self.read, daemon=True).start()
+        wait_until(lambda: self.done, "starting pgbench", self.clients)
+
+    def read(self):
+        """progress: 1.0 s, 4711.0 tps, ..."""
+        before = 0.0
+        for line in self.clients.stderr:
+            found = re.match(r"progress: ([\d.]+) s, ([\d.]+) tps", line)
+            if found:
+                now = float(found[1])
+                self.done += (now - before) * float(found[2])
+                before = now
+
+    def cpu_seconds(self):
+        with open(f"/proc/{self.pid}/task/{self.pid}/children") as file:
+            return sum(cpu_seconds(int(pid)) for pid in file.read().split())
 
     def run(self):
-        requests = 8000
-        subprocess.run([*self.words, "-S", "-n", "-c", "4", "-t", str(requests // 4), "postgres"], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        return requests
+        before = self.done
+        time.sleep(self.SECONDS)
+        return self.done - before
 
     def end(self):
+        self.clients.kill()
+        self.clients.wait()
         self.server.end()
 
 
@@ -134,7 +162,13 @@ class Tracing:
             [os.path.join(bench.build, "dyntrace"), "trace", "-p", str(pid), "-e", "--json", "--all-rows", "--function", f"*@{program}",
              *(["--overhead", budget] if budget else []), "-o", self.directory],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        wait_until(lambda: os.path.exists(os.path.join(self.directory, "metadata")), "dyntrace", self.process)
+        self.said = []
+        wait_until(self.is_placed, "dyntrace", self.process)
+
+    def is_placed(self):
+        """Waits for its line."""
+        self.said.append(self.process.stderr.readline())
+        return "tracepoints placed" in self.said[-1]
 
     def end(self):
         text = interrupt(self.process)[1]
@@ -144,9 +178,9 @@ class Tracing:
 
 def time_of(load):
     """Seconds of CPU time, and requests."""
-    before = cpu_seconds(load.pid)
+    before = load.cpu_seconds()
     requests = load.run()
-    return cpu_seconds(load.pid) - before, requests
+    return load.cpu_seconds() - before, requests
 
 
 def measure(bench, load, rounds):
