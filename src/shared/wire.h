@@ -189,7 +189,7 @@ enum wire_type {
 	X(WIRE_LEVEL, WIRE_NUMBER) /* of a tracepoint with a budget; enum tramp_switch */ \
 	X(WIRE_COUNTED, WIRE_NUMBER) /* hits that were only counted */                \
 	X(WIRE_OFF_NS, WIRE_NUMBER) /* time without a count */                        \
-	X(WIRE_COST, WIRE_NUMBER) /* of its hits, by estimate; ns */                \
+	X(WIRE_COST, WIRE_NUMBER) /* of its hits, by estimate; ns; of a list: one item, the sum */ \
 	X(WIRE_SNAPSHOT_WHEN, WIRE_TEXT) /* an expression: its hits ask for one */    \
 	X(WIRE_SNAPSHOT_EVERY, WIRE_NUMBER) /* ns between two of these, at least */   \
 	X(WIRE_SNAPSHOTS_KEPT, WIRE_NUMBER) /* of these */                            \

@@ -50,6 +50,9 @@ def test_a_stopped_worker_holds_up_nobody_else(daemon, spin):
         listed = {each["pid"]: each.get("state") for each in daemon.json("list-processes")}
         assert listed == {one.pid: "its worker is stopped", other.pid: None}
         assert f"{one.pid}" in daemon("list-processes").stdout
+        assert f"unknown of {one.pid} (spin): its worker doesn't answer" in daemon("status").stdout
+        costs = {each["pid"]: each.get("cost_ns") for each in daemon.json("status")["overhead"]}
+        assert costs[one.pid] is None and costs[other.pid] is not None
         one.round()
         other.round()
         assert daemon.hits(other.pid) == {"foo": CALLS}

@@ -28,8 +28,10 @@ static void add_json_costs(struct strbuf *text, const struct status_costs *costs
 		text_add(text, i ? ",{" : "{");
 		daemon_call_json_number(text, "pid", cost->pid);
 		daemon_call_json_text(text, "program", cost->program);
-		daemon_call_json_number(text, "cost_ns", cost->cost_ns);
-		daemon_call_json_number(text, "reader_ns", cost->reader_ns);
+		if (cost->is_known) {
+			daemon_call_json_number(text, "cost_ns", cost->cost_ns);
+			daemon_call_json_number(text, "reader_ns", cost->reader_ns);
+		}
 		text_add(text, "}");
 	}
 	text_add(text, "]");
@@ -41,6 +43,12 @@ static void print_costs(const struct status_costs *costs)
 		const struct status_cost *cost = &costs->list.items[i];
 		char taken[TIME_TEXT], reader[TIME_TEXT];
 
+		if (!cost->is_known) {
+			cli_print("%-13sunknown of %llu (%s): its worker doesn't answer\n",
+				  i ? "" : "overhead:", (unsigned long long)cost->pid,
+				  cost->program);
+			continue;
+		}
 		time_text(cost->cost_ns, taken);
 		time_text(cost->reader_ns, reader);
 		cli_print("%-13sabout %s of the CPU time of %llu (%s); its reader: %s\n",

@@ -1,7 +1,5 @@
 #include "status_cost.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,40 +20,38 @@ static struct error *take_process(void *context, const struct wire_message *answ
 	return error_new(ERROR_FAILED, "out of memory");
 }
 
-static struct error *take_tracepoint(void *context, const struct wire_message *answer)
+static struct error *take_cost(void *context, const struct wire_message *answer)
 {
-	struct status_cost *cost = context;
+	struct status_costs *costs = context;
 
-	if (answer->kind != WIRE_ITEM)
-		return NULL;
-	cost->cost_ns += wire_get_number(answer, WIRE_COST, 0);
-	cost->reader_ns = wire_get_number(answer, WIRE_READER_NS, cost->reader_ns);
+	for (size_t i = 0; answer->kind == WIRE_ITEM && i < costs->list.count; i++) {
+		struct status_cost *cost = &costs->list.items[i];
+
+		if (cost->pid != wire_get_number(answer, WIRE_PID, 0))
+			continue;
+		cost->is_known = true;
+		cost->cost_ns = wire_get_number(answer, WIRE_COST, 0);
+		cost->reader_ns = wire_get_number(answer, WIRE_READER_NS, 0);
+	}
 	return NULL;
-}
-
-static struct error *ask(struct client *client, enum wire_kind kind, const char *target,
-			 client_answer_fn answer, void *context)
-{
-	struct wire_out *out = client_out(client);
-
-	wire_begin(out, kind, 0);
-	wire_text(out, WIRE_TARGET, target);
-	wire_end(out);
-	return client_call(client, answer, context);
 }
 
 struct error *status_cost_collect(struct client *client, struct status_costs *ret_costs)
 {
-	struct error *error = ask(client, WIRE_PROCESSES, NULL, take_process, ret_costs);
+	struct wire_out *out = client_out(client);
 
-	for (size_t i = 0; i < ret_costs->list.count && !error; i++) {
-		char pid[24];
-
-		snprintf(pid, sizeof(pid), "%" PRIu64, ret_costs->list.items[i].pid);
-		error_free(ask(client, WIRE_TRACEPOINTS, pid, take_tracepoint,
-			       &ret_costs->list.items[i]));
-	}
-	return error;
+	wire_begin(out, WIRE_PROCESSES, 0);
+	wire_end(out);
+	struct error *error = client_call(client, take_process, ret_costs);
+	if (error || !ret_costs->list.count)
+		return error;
+	out = client_out(client);
+	wire_begin(out, WIRE_TRACEPOINTS, 0);
+	wire_number(out, WIRE_COST, 1);
+	wire_end(out);
+	/* of a worker that doesn't answer, the cost stays unknown */
+	error_free(client_call(client, take_cost, ret_costs));
+	return NULL;
 }
 
 void status_cost_free(struct status_costs *costs)

@@ -35,6 +35,23 @@ static void list_one(struct worker *worker, uint32_t sequence, size_t index)
 	distribution_free(&durations);
 }
 
+/* What all tracepoints of the process cost: one item, however many they are. */
+static void list_cost(struct worker *worker, uint32_t sequence)
+{
+	struct wire_out out = { 0 };
+	uint64_t cost = 0;
+
+	for (size_t i = 0; i < session_tracepoint_count(worker->session); i++)
+		cost += session_tracepoint(worker->session, i).cost_ns;
+	wire_begin(&out, WIRE_ITEM, sequence);
+	wire_number(&out, WIRE_PID, (uint64_t)worker->pid);
+	wire_number(&out, WIRE_COST, cost);
+	wire_number(&out, WIRE_READER_NS, own_ns());
+	wire_end(&out);
+	channel_send(&worker->channel, &out);
+	wire_free(&out);
+}
+
 /* ---- rows by key ---------------------------------------------------------------------------- */
 
 static void add_values(struct wire_out *out, const struct count_row *row)
@@ -159,6 +176,10 @@ struct error *worker_list_begin(struct worker *worker, const struct wire_message
 	worker->listing.next = 0;
 	worker->listing.has_rows = wire_get_number(message, WIRE_ROWS, 0);
 	worker->listing.resets = wire_get_number(message, WIRE_RESET, 0);
+	if (wire_get_number(message, WIRE_COST, 0)) {
+		list_cost(worker, message->sequence);
+		worker->listing.next = session_tracepoint_count(worker->session);
+	}
 	return NULL;
 }
 

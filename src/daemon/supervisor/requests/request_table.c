@@ -164,6 +164,8 @@ static void run_tracepoints(struct request *request)
 				 0;
 	struct tids pids = { 0 };
 
+	if (!name && wire_get_number(&request->message, WIRE_COST, 0))
+		return request_targets_ask_all(request);
 	if (waiting)
 		request_targets_find(request->supervisor, name, &pids);
 	if (!waiting || pids.count)
