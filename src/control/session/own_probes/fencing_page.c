@@ -1,0 +1,67 @@
+/*
+ * fencing_page.c - what the control page says to the agent of fences and thread blocks.
+ */
+#include <string.h>
+
+#include "control/base/cleanup.h"
+#include "control/proc/proc_status.h"
+#include "fencing.h"
+
+static bool has_glibc(const struct session *session)
+{
+	for (size_t i = 0; i < session->modules.count; i++) {
+		if (!strcmp(session->modules.items[i]->name, "libc.so.6"))
+			return true;
+	}
+	return false;
+}
+
+uint32_t fencing_flags(const struct session *session, unsigned closed)
+{
+	return (closed & FENCE_READ ? DT_NO_READ : 0) | (closed & FENCE_LIVE ? DT_NO_LIVE : 0) |
+	       (closed & FENCE_NAME ? DT_NO_NAME : 0) |
+	       (closed & FENCE_STACK ? DT_NO_ALTSTACK : 0) |
+	       (closed & FENCE_LINES ? DT_NO_LINES : 0) |
+	       (closed & FENCE_RECORD ? DT_NO_SYSCALLS : 0) |
+	       (has_glibc(session) ? DT_GLIBC : 0);
+}
+
+/* Where a thread block of glibc's or musl's has the tid; 0: nowhere. */
+static uint32_t find_tid(const struct session *session, uint64_t block, uint32_t tid)
+{
+	static const uint32_t offsets[] = { 0x2d0, 0x30, 0x38 };
+	uint64_t self = 0;
+	uint32_t word = 0;
+
+	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+		_cleanup_error_ struct error *unreadable =
+			mem_read(session->proc, taddr_of(block), &self, sizeof(self));
+		if (!unreadable)
+			unreadable = mem_read(session->proc, taddr_of(block + offsets[i]), &word,
+					      sizeof(word));
+		if (!unreadable && self == block && word == tid)
+			return offsets[i];
+	}
+	return 0;
+}
+
+uint32_t fencing_tid_offset(const struct session *session, const struct stop *stop)
+{
+	uint32_t found = 0;
+
+	for (size_t i = 0; i < stop_thread_count(stop); i++) {
+		struct thread_status status;
+		pid_t tid = stop_thread_tid(stop, i);
+		uint64_t block = stop_thread_block(stop, i);
+		_cleanup_error_ struct error *ended =
+			proc_status_read(session->proc->pid, tid, &status);
+
+		if (ended || !block)
+			continue;
+		uint32_t offset = find_tid(session, block, (uint32_t)status.inner_tid);
+		if (!offset || (found && found != offset))
+			return 0;
+		found = offset;
+	}
+	return found;
+}
