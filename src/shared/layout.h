@@ -18,7 +18,8 @@
  *            as hostile input.
  *   state    private anonymous memory, MADV_WIPEONFORK: struct dt_state, the table
  *            of thread slots, the stacks of the slow paths. A forked child finds it
- *            zeroed, and so starts with no slot and no chunk.
+ *            zeroed, and so starts with no slot and no chunk. One page of it is copied
+ *            by fork: struct dt_inherited.
  *   returns  private anonymous memory that fork copies (struct dt_returns), mapped only while
  *            function exits are recorded: which call each return stub stands for. The stubs are a
  *            window of the code memfd within reach of it.
@@ -496,8 +497,7 @@ struct dt_pool {
 	uint32_t room; /* futex: plus one per freed chunk */
 	uint32_t room_wanted; /* a thread sleeps on `room` */
 	uint32_t expired; /* (B8) */
-	/* a traced process filters its system calls; one that was just forked may be its child */
-	uint32_t filtered;
+	uint32_t filtered; /* a traced process has begun to filter its system calls */
 	uint32_t modules_asked; /* futex; (N1) */
 	uint32_t modules_answered; /* futex */
 	uint32_t modules_expired;
@@ -592,6 +592,7 @@ struct dt_cell {
 #define DT_ASK_ROOM 0xfffffffbu
 #define DT_ASK_CLOCK 0xfffffffau
 #define DT_ASK_STILL 0xfffffff9u
+#define DT_ASK_BLOCK 0xfffffff8u
 #define DT_CLOCK_GAP_SHIFT 39 /* (B6) */
 
 /* ---- state: private to each process ------------------------------------------------------- */
@@ -659,13 +660,20 @@ struct dt_quiet {
 	uint32_t pad;
 };
 
+/* A page that a forked child has as its parent had it (Q7, target/quiet.c). */
+struct dt_inherited {
+	uint32_t filtered; /* the process filters its system calls: the agent makes none (H26) */
+	uint32_t tid_offset; /* as dt_control's, found before the filter came; 0: not known */
+	uint32_t pad[DT_PAGE / 4 - 2];
+};
+
 struct dt_state {
 	uint64_t stacks_busy; /* one bit per stack */
 	/* owner: written when it is mapped; 0 in a forked child until its first hit */
 	uint32_t pid;
 	/* don't trace this process (a forked child without DT_FOLLOW_FORK) */
 	uint32_t muted;
-	uint32_t filtered; /* the process filters its system calls: the agent makes none (H26) */
+	uint32_t pad1;
 	/* threads inside functions of other libraries, called by trampolines */
 	uint32_t foreign;
 	/* dt_control.returns, once that memory is mapped in this process: the control page is one
@@ -682,6 +690,7 @@ struct dt_state {
 	uint64_t pad[1];
 	struct dt_slot slots[DT_SLOTS];
 	uint8_t stacks[DT_STACKS][DT_STACK_SIZE] __attribute__((aligned(4096)));
+	struct dt_inherited inherited; /* between wiped pages: no mapping joins it */
 	uint64_t calls[DT_SLOTS]; /* by thread slot: call.h (C1) */
 	uint64_t rooms[DT_SLOTS]; /* by thread slot: call.h (C4) */
 	uint32_t near[DT_NEAR_COUNT]; /* slots, as offsets in bytes */
@@ -694,6 +703,7 @@ struct dt_state {
 	((state) + offsetof(struct dt_state, calls) -                                              \
 	 ((state) + offsetof(struct dt_state, slots)) / 8)
 
+_Static_assert(offsetof(struct dt_state, inherited) % DT_PAGE == 0, "dt_inherited");
 _Static_assert(DT_EVENTS_MAX < DT_EVENT_PENDING, "ids");
 
 /*
@@ -708,7 +718,8 @@ _Static_assert(DT_EVENTS_MAX < DT_EVENT_PENDING, "ids");
  * 0. DT_ASK_CALL gives the thread's slot if the thread left the function of dt_state.calls by a
  * jump (call.h, C2), else 0. DT_ASK_ROOM gives the slot if the stack has room for a function (C4),
  * else 0. DT_ASK_CLOCK ends the recording of a thread that is about to lose the clock, and gives 0;
- * DT_ASK_STILL waits until no thread makes a system call in the agent, and gives 0.
+ * DT_ASK_STILL waits until no thread makes a system call in the agent, and gives 0; DT_ASK_BLOCK
+ * finds dt_inherited.tid_offset, if nobody knows it yet, and gives 0.
  *
  * dt_slow for a return stub, if the hint doesn't lead to one:
  *

@@ -22,16 +22,13 @@
 #define CONTROL_FLAGS 12
 #define CONTROL_STATE 32
 #define CONTROL_NO_SYSCALLS 2
-#define CONTROL_POOL 40
 #define STATE_STACKS_BUSY 0
-#define STATE_PID 8
-#define STATE_FILTERED 16
 #define STATE_LOUD 48
-#define POOL_FILTERED 76
 #define STATE_STACKS 0x81000
 #define STATE_STACK_SHIFT 13
 #define STATE_SLOTS 64
-#define STATE_OWN_STACKS 0x161800
+#define STATE_FILTERED 0x101000
+#define STATE_OWN_STACKS 0x162800
 #define STACK_ROOM 16384
 #define SLOT_TID 20
 #define SLOT_TID_OFFSET 24
@@ -132,6 +129,8 @@ struct dt_slot *thread_slot(const struct dt_control *control, uint32_t size);
 bool thread_has_clock(const struct dt_control *control);
 /* thread.c: the thread is about to lose the clock. Gives 0. */
 uint64_t thread_lose_clock(const struct dt_control *control);
+/* thread.c: finds out where a thread block has the tid, while the agent may make calls. Gives 0. */
+uint64_t thread_learn_block(const struct dt_control *control);
 /* thread.c: the calling thread's tid by its thread block; 0: unknown. */
 uint32_t thread_block_tid(const struct dt_control *control);
 /* stack_room.c: finds the calling thread's own stack, once, and notes it for its next hits. On a
@@ -185,10 +184,7 @@ static inline bool agent_is_orphan(const struct dt_control *control)
 /* Must the agent make no system call (H26)? As unless_filtered in own_stack.h. */
 static inline bool agent_is_quiet(const struct dt_control *control)
 {
-	const struct dt_state *state = agent_state(control);
-
-	return control->flags & DT_NO_SYSCALLS || state->filtered ||
-	       (!state->pid && agent_pool(control)->filtered);
+	return control->flags & DT_NO_SYSCALLS || agent_state(control)->inherited.filtered;
 }
 
 /* Counts this thread (Q6) around a system call that is made with signals as they are; false: the

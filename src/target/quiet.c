@@ -19,11 +19,14 @@
  *      trampoline's own steps (B2, B3, B4) when it is complete.
  * (Q6) A filter may hold for all threads at once (SECCOMP_FILTER_FLAG_TSYNC), while another thread
  *      is about to make a call in the agent. So threads count themselves in dt_state.loud before
- *      they look whether they may. The thread that brings the filter sets dt_state.filtered first
- *      and waits then until nobody is counted; not for ever, since a handler may have jumped away
- *      from there.
+ *      they look whether they may. The thread that brings the filter sets dt_inherited.filtered
+ *      first and waits then until nobody is counted; not for ever, since a handler may have jumped
+ *      away from there.
+ * (Q7) A forked child has its parent's filters, and so its parent's dt_inherited.filtered. Nobody
+ *      else's: a child that filters itself costs its siblings nothing.
  *
- * The thread block says who the thread is (dt_control.tid_offset). Only the controller tells which
+ * The thread block says who the thread is (dt_control.tid_offset; of a program that has begun under
+ * dyntrace, and had no thread block then, dt_inherited.tid_offset). Only the controller tells which
  * threads have ended; it looks for chunks by itself. Nothing waits.
  */
 #include "gather.h"

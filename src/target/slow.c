@@ -14,11 +14,8 @@ void DT_VERSION_SYMBOL(void)
 _Static_assert(CONTROL_FLAGS == offsetof(struct dt_control, flags), "slow.S");
 _Static_assert(CONTROL_STATE == offsetof(struct dt_control, state), "slow.S");
 _Static_assert(CONTROL_NO_SYSCALLS == DT_NO_SYSCALLS, "slow.S");
-_Static_assert(CONTROL_POOL == offsetof(struct dt_control, pool), "slow.S");
-_Static_assert(STATE_PID == offsetof(struct dt_state, pid), "slow.S");
-_Static_assert(STATE_FILTERED == offsetof(struct dt_state, filtered), "slow.S");
+_Static_assert(STATE_FILTERED == offsetof(struct dt_state, inherited.filtered), "slow.S");
 _Static_assert(STATE_LOUD == offsetof(struct dt_state, loud), "slow.S");
-_Static_assert(POOL_FILTERED == offsetof(struct dt_pool, filtered), "slow.S");
 _Static_assert(STATE_STACKS_BUSY == offsetof(struct dt_state, stacks_busy), "slow.S");
 _Static_assert(STATE_STACKS == offsetof(struct dt_state, stacks), "slow.S");
 _Static_assert(STATE_SLOTS == offsetof(struct dt_state, slots), "gather.S");
@@ -84,7 +81,7 @@ uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size,
 		return 0;
 	if (id == DT_ASK_MODULES)
 		return notice_is_due(control) ? SLOW_AGAIN : 0;
-	if (id == DT_ASK_EXEC || id == DT_ASK_CLOCK)
+	if (id == DT_ASK_EXEC || id == DT_ASK_CLOCK || id == DT_ASK_BLOCK)
 		return SLOW_NEEDED;
 	if (id == DT_ASK_STILL)
 		return quiet_wait(control);
@@ -138,11 +135,8 @@ static bool slow_process_is_traced(const struct dt_control *control)
 	struct dt_state *state = agent_state(control);
 
 	if (!state->pid) {
-		bool quiet = agent_is_quiet(control);
-		uint32_t pid = quiet ? thread_block_tid(control) : sys_getpid();
+		uint32_t pid = agent_is_quiet(control) ? thread_block_tid(control) : sys_getpid();
 
-		if (quiet)
-			state->filtered = 1; /* before it has a pid */
 		if (!pid)
 			return true;
 		if (pid != control->pid && !(control->flags & DT_FOLLOW_FORK))
@@ -164,6 +158,8 @@ uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size,
 		return exec_ask(control);
 	if (id == DT_ASK_CLOCK)
 		return thread_lose_clock(control);
+	if (id == DT_ASK_BLOCK)
+		return thread_learn_block(control);
 	struct dt_slot *slot = thread_slot(control, (uint32_t)size);
 	if (!size || (slot && slot->thread && chunk_prepare(control, slot, (uint32_t)size)))
 		return (uint64_t)slot;

@@ -346,13 +346,33 @@ static void thread_check_belongings(const struct dt_control *control, struct dt_
 		slot->thread = (uint16_t)thread_claim_record(control, slot->real_tid);
 }
 
+static uint32_t thread_tid_offset(const struct dt_control *control)
+{
+	return control->tid_offset ? control->tid_offset :
+				     agent_state(control)->inherited.tid_offset;
+}
+
+uint64_t thread_learn_block(const struct dt_control *control)
+{
+	struct thread_who who = { .base = sys_fs_base() };
+
+	if (thread_tid_offset(control) || agent_is_quiet(control))
+		return 0;
+	who.tid = sys_gettid();
+	thread_look(control, &who, false);
+	if (who.block_tid != ~0u)
+		agent_state(control)->inherited.tid_offset = (uint32_t)who.tid_offset;
+	return 0;
+}
+
 uint32_t thread_block_tid(const struct dt_control *control)
 {
 	uint64_t base = sys_fs_base();
+	uint32_t offset = thread_tid_offset(control);
 
-	if (!control->tid_offset || !base || base & 7 || base >> 47 || thread_fs_word(0) != base)
+	if (!offset || !base || base & 7 || base >> 47 || thread_fs_word(0) != base)
 		return 0;
-	return sys_fs_word(control->tid_offset);
+	return sys_fs_word(offset);
 }
 
 /* Without a system call: only the thread block tells who the thread is. */
@@ -361,7 +381,7 @@ static struct dt_slot *thread_slot_quiet(const struct dt_control *control)
 	struct thread_who who = { .base = sys_fs_base(), .key = ~sys_fs_base() };
 
 	who.tid = who.block_tid = thread_block_tid(control);
-	who.tid_offset = control->tid_offset;
+	who.tid_offset = thread_tid_offset(control);
 	return who.tid ? thread_slot_of(control, &who) : NULL;
 }
 

@@ -27,6 +27,28 @@ def test_locked_in(dyntrace, program_path, way, calls, what):
     assert len(trace.events) == expected and trace.lost == 0
 
 
+@pytest.mark.parametrize("name", ["filter", "filter_static"])
+def test_siblings_of_a_child_that_locks_itself_in(dyntrace, program_path, name):
+    """(Q7) Children that are forked later have no filter: whole backtraces and names, as if that child weren't there."""
+    result, trace = dyntrace.trace("--function", "foo", "-t", "comm", "-t", "backtrace", "-t", "pid", "--", program_path(name),
+                                   "--calls", 300, "--child", 1, "--siblings", 3)
+    assert result.stdout == "done\n" and trace.lost == 0
+    by_process = {}
+    for event in trace.events:
+        by_process.setdefault(event.fields["pid"], []).append((event.fields["comm"], len(event.fields["backtrace"]) >= 3))
+    parent, locked, *siblings = by_process.values()
+    assert parent == [(name, True)] * 600 and siblings == [[(name, True)] * 300] * 3
+    assert [comm for comm, _ in locked] == ["(unreadable)"] * 300
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_static_program_is_locked_in(dyntrace, program_path, way):
+    """At its first instruction it had no thread block, which tells an agent without calls who a thread is."""
+    result, trace = dyntrace.trace("--function", "foo", "--", program_path("filter_static"), "--calls", 3000, *way)
+    assert result.stdout == "done\n" and trace.lost == 0
+    assert len(trace.events) == 3000 * (3 if "--child" in way else 2)
+
+
 def test_locked_in_with_exits(dyntrace, program_path):
     result, trace = dyntrace.trace("-e", "--function", "foo", "--", program_path("filter"), "--calls", 3000)
     assert result.stdout == "done\n" and trace.lost == 0

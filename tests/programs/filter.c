@@ -1,8 +1,9 @@
 /*
  * filter - a program that locks itself in.
- *	filter [--calls N] [--child 1] [--syscall 1]
+ *	filter [--calls N] [--child 1] [--syscall 1] [--siblings N]
  * Calls foo N times, lets the kernel kill it for any system call but write and exit_group, and
- * calls foo N times again; with --child a forked child does the latter. Prints "done".
+ * calls foo N times again; with --child a forked child does the latter. Prints "done". --siblings:
+ * after that child, so many further ones are forked, without a filter, and call foo N times each.
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -43,6 +44,23 @@ static void work_inside(long calls, int by_syscall)
 	syscall(SYS_exit_group, 0);
 }
 
+static int fork_siblings(long count, long calls)
+{
+	int status = 0;
+
+	for (long i = 0; i < count && !status; i++) {
+		pid_t child = fork();
+
+		if (child == 0) {
+			foo_many(calls);
+			_exit(0);
+		}
+		if (child < 0 || waitpid(child, &status, 0) != child)
+			return 6;
+	}
+	return status ? 7 : 0;
+}
+
 int main(int argc, char **argv)
 {
 	long calls = handshake_option(argc, argv, "calls", 100);
@@ -58,5 +76,7 @@ int main(int argc, char **argv)
 	if (child < 0 || waitpid(child, &status, 0) != child)
 		return 3;
 	foo_many(calls);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 5;
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		return 5;
+	return fork_siblings(handshake_option(argc, argv, "siblings", 0), calls);
 }

@@ -290,6 +290,29 @@ static struct error *map_pool(struct injection *in)
 	return err ? err : leave_out_of_dumps(in, in->agent->pool_at, in->agent->pool_size);
 }
 
+/* All of the state but the page that children inherit (Q7). */
+static struct error *wipe_in_children(struct injection *in)
+{
+	const uint64_t kept = offsetof(struct dt_state, inherited);
+	const uint64_t ranges[][2] = {
+		{ 0, kept },
+		{ kept + DT_PAGE, AGENT_STATE_SIZE - kept - DT_PAGE },
+	};
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]) && !err; i++) {
+		int64_t result = 0;
+
+		err = remote_do(in->remote, &result, SYS_madvise,
+				in->agent->state_at.v + ranges[i][0], ranges[i][1],
+				AGENT_WIPEONFORK);
+		if (!err && result)
+			err = error_errno((int)-result, "cannot have the agent's memory wiped in "
+							"forked children");
+	}
+	return err;
+}
+
 static struct error *map_state(struct injection *in)
 {
 	struct remote_map_request request = {
@@ -302,15 +325,10 @@ static struct error *map_state(struct injection *in)
 	};
 	struct dt_pool *pool = in->agent->pool;
 	uint32_t pid = (uint32_t)in->proc->inner_pid;
-	int64_t result = 0;
 	struct error *err = remote_map_add(in->remote, in->proc, &request, &in->agent->state_at);
 
-	if (err || (err = remote_do(in->remote, &result, SYS_madvise, in->agent->state_at.v,
-				    AGENT_STATE_SIZE, AGENT_WIPEONFORK)))
+	if (err || (err = wipe_in_children(in)))
 		return err;
-	if (result)
-		return error_errno((int)-result,
-				   "cannot have the agent's memory wiped in forked children");
 	while (!in->agent->process)
 		in->agent->process = __atomic_add_fetch(&pool->processes, 1, __ATOMIC_RELAXED);
 	err = mem_write(in->proc,

@@ -33,22 +33,13 @@ stack_pause:
 	lock \how STATE_LOUD(\scratch)
 	.endm
 
-/*
- * Jump to \no if the process filters its system calls, or was forked a moment ago (no pid yet) and
- * may be the child of one that does (H26). Changes \scratch and the flags.
- */
+/* Jump to \no if the process filters its system calls (H26, Q7). Changes \scratch and the flags. */
 	.macro	unless_filtered scratch, no
 	testl	$CONTROL_NO_SYSCALLS, CONTROL_FLAGS(%rbx)
 	jnz	\no
 	movq	CONTROL_STATE(%rbx), \scratch
 	cmpl	$0, STATE_FILTERED(\scratch)
 	jne	\no
-	cmpl	$0, STATE_PID(\scratch)
-	jne	1f
-	movq	CONTROL_POOL(%rbx), \scratch
-	cmpl	$0, POOL_FILTERED(\scratch)
-	jne	\no
-1:
 	.endm
 
 /* Block all signals and store the target's mask at (rsp). Changes rax, rcx, rdx, rsi, rdi, r10 and

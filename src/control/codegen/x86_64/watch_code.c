@@ -29,6 +29,8 @@ static void emit_match(struct emitter *e, const struct tramp_watch *watch, struc
 	emit_bind(e, &no);
 }
 
+#define FILTERED offsetof(struct dt_state, inherited.filtered)
+
 /* Sets one word in this process's state and one in the pool. */
 static void emit_watches(struct emitter *e, const struct tramp_env *env,
 			 const struct tramp_event *event)
@@ -55,7 +57,8 @@ static void emit_watches(struct emitter *e, const struct tramp_env *env,
 	emit_store_imm32(e, mem_at(RAX, 0), 1);
 	emit_ask(e, env, DT_ASK_MODULES);
 	emit_note(e, "the agent makes no more system calls");
-	emit_mov_imm(e, RAX, record_state_word(env, offsetof(struct dt_state, filtered)).v);
+	emit_ask(e, env, DT_ASK_BLOCK); /* the last one */
+	emit_mov_imm(e, RAX, record_state_word(env, FILTERED).v);
 	emit_store_imm32(e, mem_at(RAX, 0), 1);
 	emit_mov_imm(e, RAX, env->pool.v + offsetof(struct dt_pool, filtered));
 	emit_store_imm32(e, mem_at(RAX, 0), 1);

@@ -11,10 +11,10 @@
 #define AGAIN_NS 50000000u
 #define TRIES_MAX 20u
 
-/* The state's word that says so: of the target itself, not of its children. */
+/* The state's word that says so: of the target itself. Children that it forks later inherit it. */
 static taddr filtered_word(const struct session *session)
 {
-	return taddr_add(session->agent->state_at, offsetof(struct dt_state, filtered));
+	return taddr_add(session->agent->state_at, offsetof(struct dt_state, inherited.filtered));
 }
 
 static bool has_filtered_itself(const struct session *session)
