@@ -118,13 +118,36 @@ def test_leaving_a_program_that_locked_itself_in(daemon, program, name):
     assert fenced.finish().split()[0] == "400"
 
 
-def test_threads_with_different_filters_are_refused(daemon, program):
-    fenced = program("fenced", "--deny", MOUNT, "--one", 1, "--calls", 5).wait_ready()
+@pytest.mark.parametrize("name", ["mount", "process_vm_readv", "gettid", "memfd_create", "rt_sigreturn"])
+def test_threads_with_different_filters(daemon, program, name):
+    """Only the second thread has a filter, and the strictest counts (E3): recorded whole, or refused by the call's name."""
+    fenced = program("fenced", "--deny", {**OURS, "mount": MOUNT}[name], "--one", 1, "--calls", CALLS, "--rounds", 2).wait_ready()
+    if name in NEEDED:
+        before = Snapshot(fenced.pid)
+        assert f"its filter kills for {name}" in daemon.fails("add", f"{fenced.pid}:foo")
+        before.assert_unchanged()
+        fenced.go().wait_ready().go().wait_ready()
+    else:
+        for _ in range(2):
+            trace = record(daemon, fenced)
+            assert all(event.fields["comm"] == ("(unreadable)" if name == "gettid" else "fenced") for event in trace.named("foo_entry"))
+    assert fenced.finish().split()[0] == str(4 * CALLS)
+
+
+def test_one_thread_takes_up_a_filter_later(daemon, program):
+    """The others have none, or the first one only: the agent goes over to what all of them allow."""
+    fenced = program("fenced", "--deny", MOUNT, "--late", 1, "--alone", 1, "--calls", 5, "--rounds", 500).wait_ready()
     before = Snapshot(fenced.pid)
-    said = daemon.fails("add", f"{fenced.pid}:foo")
-    assert "its threads have different filters of system calls (seccomp): run 'dyntrace trace' as root" in said, said
+    daemon.add(f"{fenced.pid}:foo", "-t", "comm")
+    trace = daemon.trace_of(fenced.pid)
+    for rounds in range(1, 500):
+        fenced.go().wait_ready()
+        if rounds % 20 == 0 and daemon("flush", fenced.pid) and last_comm(trace) == "fenced":
+            break
+    assert sorted(status(tid, "Seccomp") for tid in os.listdir(f"/proc/{fenced.pid}/task")) == ["0", "2"]
+    found = daemon.finish(fenced.pid)
     before.assert_unchanged()
-    assert fenced.go().wait_ready().finish().split()[0] == "10"
+    assert found.names() == {"foo": 10 * rounds} and found.lost == 0 and rounds < 499
 
 
 def test_the_asker_has_few_rights_and_ends_with_the_daemon(daemon, program):

@@ -2,13 +2,13 @@
  * fenced - a program behind a filter of system calls.
  *	fenced [--deny NR,NR...] [--only NR,NR...] [--answer NUMBER] [--calls N] [--rounds R]
  *	       [--one 1] [--late 1] [--twice 1] [--heap 1] [--alarm US] [--spawn N]
- *	       [--during 1]
+ *	       [--during 1] [--alone 1]
  * A second thread sleeps in clock_nanosleep, ten times per second, and calls outer() when main
  * does.
  * The filter answers NUMBER (SECCOMP_RET_*; default: kill) to the calls of --deny, or to all but
  * those of --only and the program's own. It holds for all threads from before "ready" on; --one: for
- * the second thread only; --late: from after the first round on; --twice: another filter, which
- * allows all, follows with the second round. After each of R times "go" both threads call outer() N
+ * the second thread only; --alone: for the first one only; --late: from after the first round on;
+ * --twice: another filter, which allows all, follows with the second round. After each of R times "go" both threads call outer() N
  * times, which calls foo(); "ready" again when both have. Prints the number of calls of both.
  * --heap: the text that outer() and foo() get is in the heap. --alarm: a signal comes every US
  * microseconds while both threads call, and its handler calls foo(), too; their number is printed
@@ -68,7 +68,8 @@ static void lock_in(void)
 		(uint32_t)handshake_option(count, words, "answer", SECCOMP_RET_KILL_PROCESS);
 	const char *only = word("--only");
 	unsigned short at = add(code, 1, word("--deny"), answer);
-	int one = (int)handshake_option(count, words, "one", 0);
+	int one = (int)handshake_option(count, words, "one", 0) +
+		  (int)handshake_option(count, words, "alone", 0);
 
 	at = add(code, at, only, SECCOMP_RET_ALLOW);
 	for (size_t i = 0; only && i < sizeof(own) / sizeof(own[0]); i++) {

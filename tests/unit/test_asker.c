@@ -139,7 +139,7 @@ static void test_tells_what_filters_say(void **state)
 	assert_true(question >= 0);
 	for (int i = 0; i < 3; i++) { /* again, whenever the worker likes */
 		assert_null(asker_ask(question, &verdict));
-		assert_int_equal(verdict.filters, 2);
+		assert_int_equal(verdict.most, 2);
 	}
 	verdict_fence(&verdict, &fence);
 	assert_int_equal(fence_closed(&fence), FENCE_CONTROL);
@@ -151,7 +151,7 @@ static void test_tells_what_filters_say(void **state)
 	assert_int_equal(verdict_answer(&verdict, SYS_getuid, wakes), SECCOMP_RET_KILL_PROCESS);
 	add_filter(&fenced);
 	assert_null(asker_ask(question, &verdict));
-	assert_int_equal(verdict.filters, 3);
+	assert_int_equal(verdict.most, 3);
 	end(&fenced);
 	/* the worker still has its end */
 	assert_int_equal(close(control), 0);
@@ -196,7 +196,7 @@ static void test_judges_the_named_process_only(void **state)
 	(void)state;
 	_cleanup_close_ int question = asker_hand(control, fenced.pid);
 	assert_null(asker_ask(question, &verdict));
-	assert_int_equal(verdict.filters, 0);
+	assert_int_equal(verdict.most, 0);
 	/* a worker has no other word than "again": a pid of its choice changes nothing */
 	pid_t other = getppid();
 	assert_int_equal(send(question, &other, sizeof(other), 0), sizeof(other));
@@ -268,9 +268,35 @@ static void test_holds_for_judged_filters_only(void **state)
 	expect_end(asker);
 }
 
+/* (E3) Of threads with different filters, those with more are known one by one. */
+static void test_holds_for_judged_threads_only(void **state)
+{
+	const struct fence_verdict verdict = {
+		.magic = VERDICT_MAGIC, .least = 1, .most = 3, .thread_count = 2,
+		.threads = { { 100, 2, 5000 }, { 101, 3, 5001 } },
+	};
+	const struct fence_verdict bare = { .magic = VERDICT_MAGIC, .most = 1, .thread_count = 1,
+					    .threads = { { 100, 1, 5000 } } };
+
+	(void)state;
+	assert_true(verdict_holds_for_any(&verdict, 2, 1));
+	assert_false(verdict_holds_for_any(&verdict, 2, 2));
+	assert_false(verdict_holds_for_any(&verdict, 0, 0));
+	assert_true(verdict_holds_for_any(&bare, 0, 0));
+	assert_false(verdict_holds_for_any(&bare, 2, 0)); /* a kernel that doesn't count */
+	assert_false(verdict_holds_for_any(&bare, 1, 0));
+	assert_true(verdict_holds_for(&verdict, &(struct verdict_thread){ 100, 2, 5000 }));
+	assert_true(verdict_holds_for(&verdict, &(struct verdict_thread){ 101, 3, 5001 }));
+	/* one more, another thread with that tid, a thread that nobody judged */
+	assert_false(verdict_holds_for(&verdict, &(struct verdict_thread){ 100, 3, 5000 }));
+	assert_false(verdict_holds_for(&verdict, &(struct verdict_thread){ 100, 2, 5001 }));
+	assert_false(verdict_holds_for(&verdict, &(struct verdict_thread){ 102, 2, 5000 }));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_holds_for_judged_threads_only),
 		cmocka_unit_test_setup(test_tells_what_filters_say, skip_unless_allowed),
 		cmocka_unit_test_setup(test_judges_the_named_process_only, skip_unless_allowed),
 		cmocka_unit_test_setup(test_holds_for_judged_filters_only, skip_unless_allowed),

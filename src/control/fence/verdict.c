@@ -4,23 +4,6 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-/* Adds a thread, which must have the filters of the first one, or none as the first one. */
-static struct error *add_same(struct fence *fence, pid_t tid, bool first)
-{
-	struct filters filters;
-	enum filters_found found = filters_read(tid, &filters);
-	bool same = first || filters_equal(&filters, &fence->last);
-
-	filters_free(&filters);
-	if (found == FILTERS_UNREADABLE)
-		return fence_unreadable();
-	if (!same)
-		return error_new(ERROR_REFUSED,
-				 "its threads have different filters of system calls (seccomp): run "
-				 "'dyntrace trace' as root");
-	return fence_add_thread(fence, tid, true);
-}
-
 /* With any arguments, from anywhere. */
 static uint32_t restart_answer(const struct filters *filters)
 {
@@ -33,19 +16,60 @@ static uint32_t restart_answer(const struct filters *filters)
 	return filters_answer(filters, &call);
 }
 
-struct error *verdict_make(const pid_t *tids, size_t count, struct fence_verdict *ret_verdict)
+/* Adds a thread; `verdict` gets the answer to restart_syscall. */
+static struct error *add(struct fence *fence, struct verdict_thread *thread,
+			 struct fence_verdict *verdict)
 {
-	struct fence_verdict verdict = { .magic = VERDICT_MAGIC };
+	struct filters filters;
+	enum filters_found found = filters_read(thread->tid, &filters);
+	uint32_t restart = restart_answer(&filters);
+
+	thread->filters = (uint32_t)filters.count;
+	if (bpf_is_stricter(restart, verdict->restart))
+		verdict->restart = restart;
+	filters_free(&filters);
+	return found == FILTERS_UNREADABLE ? fence_unreadable() :
+					     fence_add_thread(fence, thread->tid, true);
+}
+
+/* (E3) Names the threads with more filters than others. */
+static struct error *list_threads(const struct verdict_thread *threads, size_t count,
+				  struct fence_verdict *verdict)
+{
+	verdict->least = count ? threads[0].filters : 0;
+	for (size_t i = 0; i < count; i++) {
+		if (threads[i].filters < verdict->least)
+			verdict->least = threads[i].filters;
+		if (threads[i].filters > verdict->most)
+			verdict->most = threads[i].filters;
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (threads[i].filters == verdict->least)
+			continue;
+		if (verdict->thread_count == VERDICT_THREADS_MAX)
+			return error_new(ERROR_REFUSED,
+					 "more than %u of its threads have filters of system calls "
+					 "(seccomp) that others don't have: run 'dyntrace trace' as root",
+					 VERDICT_THREADS_MAX);
+		verdict->threads[verdict->thread_count++] = threads[i];
+	}
+	return NULL;
+}
+
+struct error *verdict_make(struct verdict_thread *threads, size_t count,
+			   struct fence_verdict *ret_verdict)
+{
+	struct fence_verdict verdict = { .magic = VERDICT_MAGIC, .restart = SECCOMP_RET_ALLOW };
 	struct fence fence;
 	struct error *error = NULL;
 
 	fence_begin(&fence);
 	for (size_t i = 0; i < count && !error; i++)
-		error = add_same(&fence, tids[i], i == 0);
-	assert(error || !fence.threads || fence.threads == count); /* E3 */
-	verdict.filters = (uint32_t)fence.filters;
+		error = add(&fence, &threads[i], &verdict);
+	if (!error)
+		error = list_threads(threads, count, &verdict);
+	assert(error || verdict.most == fence.filters); /* E3 */
 	memcpy(verdict.answers, fence.answers, sizeof(verdict.answers));
-	verdict.restart = restart_answer(&fence.last);
 	fence_end(&fence);
 	if (!error)
 		*ret_verdict = verdict;
@@ -53,20 +77,31 @@ struct error *verdict_make(const pid_t *tids, size_t count, struct fence_verdict
 }
 
 /* The kernel counts filters since Linux 5.9: before, a thread with some has 0 by its count. */
-bool verdict_holds(const struct fence_verdict *verdict, int mode, int filters)
+bool verdict_holds_for_any(const struct fence_verdict *verdict, int mode, int filters)
 {
 	if (mode == 0)
-		return verdict->filters == 0;
-	return mode == 2 && filters > 0 && (uint32_t)filters == verdict->filters;
+		return verdict->least == 0;
+	return mode == 2 && filters > 0 && (uint32_t)filters == verdict->least;
+}
+
+bool verdict_holds_for(const struct fence_verdict *verdict, const struct verdict_thread *thread)
+{
+	for (uint32_t i = 0; i < verdict->thread_count; i++) {
+		const struct verdict_thread *judged = &verdict->threads[i];
+
+		if (judged->tid == thread->tid && judged->start_time == thread->start_time)
+			return judged->filters == thread->filters;
+	}
+	return false;
 }
 
 void verdict_fence(const struct fence_verdict *verdict, struct fence *ret_fence)
 {
 	fence_begin(ret_fence);
-	if (!verdict->filters)
+	if (!verdict->most)
 		return;
 	ret_fence->threads = 1;
-	ret_fence->filters = verdict->filters;
+	ret_fence->filters = verdict->most;
 	memcpy(ret_fence->answers, verdict->answers, sizeof(verdict->answers));
 }
 
@@ -74,7 +109,7 @@ uint32_t verdict_answer(const struct fence_verdict *verdict, long number, const 
 {
 	size_t row = fence_find_row(number, args);
 
-	if (!verdict->filters)
+	if (!verdict->most)
 		return SECCOMP_RET_ALLOW;
 	return row < fence_rows() ? verdict->answers[row] : SECCOMP_RET_KILL_PROCESS;
 }

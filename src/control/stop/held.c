@@ -297,7 +297,7 @@ static volatile bool restart_is_forbidden;
 
 void held_note_verdict(const struct proc *proc)
 {
-	if (judged_is(proc) && proc->verdict.filters && !filters_is_allowed(proc->verdict.restart))
+	if (judged_is(proc) && proc->verdict.most && !filters_is_allowed(proc->verdict.restart))
 		restart_is_forbidden = true;
 }
 

@@ -19,6 +19,7 @@
 #include "control/base/cleanup.h"
 #include "control/base/ready.h"
 #include "control/base/vec.h"
+#include "control/proc/proc_status.h"
 #include "control/stop/stop.h"
 
 #define CONTROL_FD 3
@@ -92,11 +93,26 @@ static bool is_over(int pidfd)
 	return poll(&ready, 1, 0) != 0;
 }
 
+/* A process that shares the memory (H13) is held, too, and has a folder of its own. */
+static struct error *read_start(pid_t pid, struct verdict_thread *thread)
+{
+	struct thread_stat stat;
+	struct error *error = proc_status_read_stat(pid, thread->tid, &stat);
+
+	if (error && error_kind(error) == ERROR_GONE) {
+		error_free(error);
+		error = proc_status_read_stat(thread->tid, thread->tid, &stat);
+	}
+	if (!error)
+		thread->start_time = stat.start_time;
+	return error;
+}
+
 static struct error *judge(const struct question *question, struct fence_verdict *ret_verdict)
 {
 	struct proc *proc = NULL;
 	struct stop *stop = NULL;
-	VEC(pid_t) tids = { 0 };
+	VEC(struct verdict_thread) threads = { 0 };
 	bool full = true;
 	struct error *error = proc_open_plain(question->pid, &proc);
 
@@ -105,15 +121,19 @@ static struct error *judge(const struct question *question, struct fence_verdict
 		error = error_new(ERROR_GONE, "process %d has ended", question->pid);
 	if (!error)
 		error = stop_all(proc, STOP_TIMEOUT_MS, &stop);
-	for (size_t i = 0; !error && full && i < stop_thread_count(stop); i++)
-		full = vec_push(&tids, stop_thread_tid(stop, i));
+	for (size_t i = 0; !error && full && i < stop_thread_count(stop); i++) {
+		struct verdict_thread thread = { .tid = stop_thread_tid(stop, i) };
+
+		error = read_start(question->pid, &thread);
+		full = vec_push(&threads, thread);
+	}
 	if (!error)
-		error = full ? verdict_make(tids.items, tids.count, ret_verdict) :
+		error = full ? verdict_make(threads.items, threads.count, ret_verdict) :
 			       error_new(ERROR_FAILED, "out of memory");
 	if (stop)
 		stop_release(stop, NULL);
 	proc_close(proc);
-	vec_free(&tids);
+	vec_free(&threads);
 	return error;
 }
 
@@ -307,7 +327,7 @@ struct error *asker_ask(int fd, struct fence_verdict *ret_verdict)
 
 	if (send(fd, &byte, 1, MSG_NOSIGNAL) != 1 || !ready_within(fd, POLLIN, ANSWER_MS) ||
 	    recv(fd, &verdict, sizeof(verdict), MSG_DONTWAIT) != (ssize_t)sizeof(verdict) ||
-	    verdict.magic != VERDICT_MAGIC)
+	    verdict.magic != VERDICT_MAGIC || verdict.thread_count > VERDICT_THREADS_MAX)
 		return error_new(ERROR_REFUSED,
 				 "what its filter of system calls (seccomp) allows can't be read: the "
 				 "daemon's asker doesn't answer");
