@@ -30,6 +30,19 @@ def test_own_system_calls_stay_its_own(dyntrace, program, way, words):
     assert target.finish().split() == [str(4 * CALLS), str(4 * CALLS // 10), "0"]
 
 
+def test_what_is_lost_without_calls(dyntrace, program):
+    """Values in the heap, and names of threads: each says so, in its place."""
+    target = program("dispatched", "--calls", 100, "--heap", 1).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "foo", "-t", "comm")
+    target.go().wait_ready()
+    trace = tracing.stop()
+    tracing.before.assert_unchanged()
+    assert trace.names() == {"foo_entry": 200} and trace.lost == 0
+    for event in trace.events:
+        assert event.fields["comm"] == "(unreadable)" and re.fullmatch(r"\(unreadable 0x[0-9a-f]+\)", event.fields["text"]), event
+    assert target.finish().split() == ["200", "20", "0"]
+
+
 @pytest.mark.parametrize("words", [[], ["-e"]], ids=["plain", "exits"])
 def test_dispatch_that_begins_while_traced(dyntrace, program, words):
     target = program("dispatched", "--calls", CALLS, "--rounds", 3, "--late", 1).wait_ready()

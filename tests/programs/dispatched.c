@@ -1,12 +1,13 @@
 /*
  * dispatched - a program that handles its own system calls, as Wine does (Syscall User Dispatch).
- *	dispatched [--calls N] [--rounds R] [--range libc|own] [--late 1] [--busy 1]
+ *	dispatched [--calls N] [--rounds R] [--range libc|own] [--late 1] [--busy 1] [--heap 1]
  * From before "ready" on (--late: from the second round on) each system call of both its threads
  * is a SIGSYS, except for those from the range: all of the libc, or one function of the program's
  * own. Without a range, a byte allows all calls outside of the rounds. After each of R times "go"
  * both threads call foo() N times, and make a system call of their own after each tenth. Prints the
  * number of calls of foo, of those that the handler got, and of those that it didn't expect.
- * --busy: the second thread never sleeps, and its calls are never allowed by the byte.
+ * --busy: the second thread never sleeps, and its calls are never allowed by the byte. --heap: the
+ * text that foo() gets is in the heap.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -30,6 +31,7 @@ static atomic_long expected, strange;
 static atomic_long wanted, finished;
 static long calls, rounds, ready, go;
 static int has_range, busy;
+static const char *text = FOO_TEXT;
 static long (*call)(long, ...);
 static uint64_t range_start, range_length;
 
@@ -89,7 +91,7 @@ static void call_all(void)
 {
 	for (long i = 0; i < calls; i++) {
 		selector = is_on;
-		if (foo((int)i, i, FOO_TEXT) != 2 * i + (long)sizeof(FOO_TEXT) - 1)
+		if (foo((int)i, i, text) != 2 * i + (long)sizeof(FOO_TEXT) - 1)
 			_exit(6);
 		if (i % 10 == 9 && is_on && guest_call(GUEST) != GUEST_RESULT)
 			_exit(7);
@@ -138,6 +140,8 @@ int main(int argc, char **argv)
 	for (int i = 1; i + 1 < argc; i++)
 		range = strcmp(argv[i], "--range") ? range : argv[i + 1];
 	calls = handshake_option(argc, argv, "calls", 100);
+	if (handshake_option(argc, argv, "heap", 0))
+		text = strdup(FOO_TEXT);
 	rounds = handshake_option(argc, argv, "rounds", 1);
 	busy = (int)handshake_option(argc, argv, "busy", 0);
 	ready = handshake_option(argc, argv, "ready-fd", -1);
