@@ -1,4 +1,5 @@
 """Rust: structs, enumerations with values in them and text, by value and as results, though its ABI is written nowhere."""
+import json
 import os
 import re
 import shutil
@@ -56,6 +57,15 @@ def name_variants(fields, names):
             name_variants(value, names)
 
 
+def put_names(trace, path):
+    """Names all variants of a trace, as babeltrace2 prints them."""
+    shown = subprocess.run(["babeltrace2", path], check=True, capture_output=True, text=True).stdout
+    names = iter(VARIANT.findall(shown))
+    for event in trace.events:
+        name_variants(event.fields, names)
+    assert not list(names)
+
+
 def fits(found, expected, may_be_gone):
     if expected is None:
         return True
@@ -75,11 +85,7 @@ def test_types(dyntrace, scratch, flags):
                    check=True, capture_output=True)
     output = dyntrace.new_output()
     _, trace = dyntrace.trace("-e", *[word for name in EXPECTED for word in ("--function", "rust_types::" + name)], "--", path, output=output)
-    shown = subprocess.run(["babeltrace2", output], check=True, capture_output=True, text=True).stdout
-    names = iter(VARIANT.findall(shown))
-    for event in trace.events:
-        name_variants(event.fields, names)
-    assert not list(names)
+    put_names(trace, output)
     for name, calls in EXPECTED.items():
         entries = [event.fields for event in trace.named(f"rust_types::{name}_entry")]
         exits = [event.fields for event in trace.named(f"rust_types::{name}_exit")]
@@ -87,6 +93,90 @@ def test_types(dyntrace, scratch, flags):
         for entry, leave, (arguments, result) in zip(entries, exits, calls):
             assert fits(entry, arguments, bool(flags)), (name, entry)
             assert fits(leave["ret"], result, bool(flags)), (name, leave)
+
+
+# Every argument of every call, by the printers that come with the compiler, for gdb.
+GDB = """
+import gdb, json, sys
+sys.path.insert(0, %r)
+gdb.current_objfile = lambda: gdb.objfiles()[0]  # they register themselves for the one that is loaded
+import gdb_load_rust_pretty_printers
+def text_of(text):
+    return text.string() if isinstance(text, gdb.Value) else text.value().string(length=text.length) if hasattr(text, "length") else str(text)
+def convert(value):
+    kind = value.type.strip_typedefs()
+    if kind.code == gdb.TYPE_CODE_PTR and kind.target().code == gdb.TYPE_CODE_STRUCT and not gdb.default_visualizer(value):
+        value = value.dereference()
+        kind = value.type.strip_typedefs()
+    printer = gdb.default_visualizer(value)
+    if printer:
+        if printer.display_hint() == "string" if hasattr(printer, "display_hint") else False:
+            return text_of(printer.to_string())
+        return [convert(child) if isinstance(child, gdb.Value) else child for _, child in printer.children()]
+    if kind.code == gdb.TYPE_CODE_STRUCT:
+        return {field.name: convert(value[field]) for field in kind.fields() if field.name}
+    if kind.code == gdb.TYPE_CODE_PTR:
+        return None
+    return float(value) if kind.code == gdb.TYPE_CODE_FLT else int(value)
+class Look(gdb.Breakpoint):
+    def stop(self):
+        found = {}
+        for symbol in gdb.selected_frame().block():
+            if symbol.is_argument:
+                try:
+                    found[symbol.name] = convert(gdb.selected_frame().read_var(symbol))
+                except gdb.error:
+                    pass  # what gdb can't tell
+        print("LOOK " + json.dumps([self.location, found]))
+        return False
+gdb.execute("set confirm off")
+for name in %r:
+    Look("rust_types::" + name)
+gdb.execute("run")
+"""
+LOOKED_AT = ["shape", "opts", "vecs", "strs", "refs"]
+
+
+def is_as_gdb_shows(ours, theirs):
+    """None: an address, or nothing that gdb tells."""
+    if theirs is None or isinstance(theirs, dict) and {"data_ptr", "pointer"} & set(theirs):
+        return True
+    if isinstance(theirs, dict) and isinstance(ours, str):  # an optional text
+        return theirs == ({"None": {}} if ours == "(null)" else {"Some": {"__0": ours}})
+    if isinstance(theirs, dict) and "variant" in ours:
+        return all(name == ours["variant"] and is_as_gdb_shows(ours.get(name, {}), value) for name, value in theirs.items())
+    if isinstance(theirs, dict) and "address" in ours:  # a box
+        return is_as_gdb_shows(ours["value"][0], theirs)
+    if isinstance(theirs, dict):
+        return all(is_as_gdb_shows(ours[name], value) for name, value in theirs.items())
+    if isinstance(theirs, list) and isinstance(ours, str):  # bytes
+        return list(ours.encode()) == theirs
+    if isinstance(theirs, list) and "address" in ours:  # a counted box: its value, and how many share it
+        held = ours["value"][0]
+        return is_as_gdb_shows(held["value"], theirs[0]) and held["strong"]["value"]["value"] == theirs[1]
+    if isinstance(theirs, list):
+        return len(ours["elements"]) == len(theirs) and all(map(is_as_gdb_shows, ours["elements"], theirs))
+    return ours == theirs
+
+
+@pytest.mark.skipif(not shutil.which("rustc"), reason="no Rust compiler")
+def test_as_gdb_shows_them(dyntrace, scratch):
+    """Texts, vectors, slices, optional values, enumerations with values, boxes: by the compiler's own printers."""
+    path, script, output = os.path.join(scratch, "rust_types"), os.path.join(scratch, "look.py"), dyntrace.new_output()
+    subprocess.run(["rustc", "-g", "-A", "warnings", "-o", path, os.path.join(ROOT, "tests", "programs", "rust_types.rs")],
+                   check=True, capture_output=True)
+    sysroot = subprocess.run(["rustc", "--print", "sysroot"], check=True, capture_output=True, text=True).stdout.strip()
+    with open(script, "w") as file:
+        file.write(GDB % (os.path.join(sysroot, "lib", "rustlib", "etc"), LOOKED_AT))
+    shown = subprocess.run(["gdb", "-q", "-batch", "-x", script, path], capture_output=True, text=True)
+    calls = [json.loads(line.removeprefix("LOOK ")) for line in shown.stdout.splitlines() if line.startswith("LOOK ")]
+    assert len(calls) == 9 and sum(len(found) for _, found in calls) >= 32, shown.stdout + shown.stderr
+    _, trace = dyntrace.trace(*[word for name in LOOKED_AT for word in ("--function", "rust_types::" + name)], "--", path, output=output)
+    put_names(trace, output)
+    assert [event.name for event in trace.events] == [name + "_entry" for name, _ in calls]
+    for event, (name, found) in zip(trace.events, calls):
+        for argument, theirs in found.items():
+            assert is_as_gdb_shows(event.fields[argument], theirs), (name, argument, event.fields[argument], theirs)
 
 
 DROPPED = """
