@@ -165,6 +165,36 @@ static void flight_copy_chunk(struct reader *reader, const struct pool *from, co
 					 DT_CHUNK_PUBLISHED);
 }
 
+/* The newest first: threads overwrite the oldest meanwhile (B9). */
+static void flight_copy_ring(struct reader *copy, const struct pool *from, uint32_t first,
+			     uint32_t count, const uint32_t *hint)
+{
+	uint32_t at = count ? __atomic_load_n(hint, __ATOMIC_RELAXED) % count : 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		at = at ? at - 1 : count - 1;
+		if (!copy->pool.words[first + at])
+			flight_copy_chunk(copy, from, &copy->pool, first + at);
+	}
+}
+
+/*
+ * Of each thread the copy has its last events before the copy began, without a gap. So chunks
+ * that threads own now come first, then the others in the order in which they will be overwritten,
+ * backwards; and no event that was recorded since.
+ */
+static void flight_copy_chunks(struct reader *copy, const struct pool *from)
+{
+	copy->options.until = reader_now(copy);
+	for (uint32_t index = 0; index < from->chunk_count; index++) {
+		if (DT_CHUNK_STATE(pool_word(from, index)) == DT_CHUNK_OWNED)
+			flight_copy_chunk(copy, from, &copy->pool, index);
+	}
+	flight_copy_ring(copy, from, 0, from->small_count, &from->base->small_hint);
+	flight_copy_ring(copy, from, from->small_count, from->chunk_count - from->small_count,
+			 &from->base->big_hint);
+}
+
 static struct error *flight_read_copy(struct reader *copy, struct reader_totals *ret_totals)
 {
 	const struct pool *from = &copy->source;
@@ -176,8 +206,7 @@ static struct error *flight_read_copy(struct reader *copy, struct reader_totals 
 		    copy->options.types->count * sizeof(struct dt_tally));
 	flight_copy(copy->pool.base->threads, from->base->threads, sizeof(from->base->threads));
 	copy->pool.base->lost_homeless = from->base->lost_homeless;
-	for (uint32_t index = 0; index < from->chunk_count; index++)
-		flight_copy_chunk(copy, from, &copy->pool, index);
+	flight_copy_chunks(copy, from);
 	return reader_finish(copy, ret_totals);
 }
 

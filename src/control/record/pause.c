@@ -1,5 +1,5 @@
 /*
- * pause.c - leave out events of pauses, and those before a snapshot's first moment.
+ * pause.c - leave out events of pauses, and those before or after a snapshot's time.
  *
  * Tracepoints are switched off in a pause, but a call that began before it still records its exit.
  *
@@ -27,7 +27,7 @@ static bool is_left_out(const struct reader_options *options, uint64_t clock)
 {
 	const struct reader_pauses *pauses = options->pauses;
 
-	if (clock < options->from)
+	if (clock < options->from || (options->until && clock > options->until))
 		return true;
 	for (size_t i = 0; i < count_of(pauses); i++) {
 		if (clock > pauses->items[i].begin && clock <= pauses->items[i].end)
@@ -42,7 +42,7 @@ static bool is_touched(const struct reader *reader, const struct stream *stream,
 	const struct reader_options *options = &reader->options;
 	const struct reader_pauses *pauses = options->pauses;
 
-	if (walk->first_clock < options->from)
+	if (walk->first_clock < options->from || (options->until && walk->clock > options->until))
 		return true;
 	if (reader->has_pairs && (walk->first_clock <= stream->skip ||
 				  walk->first_clock <= stream->skip_pairs))

@@ -110,6 +110,7 @@ struct reader_options {
 	uint32_t depth; /* UINT32_MAX without has_depth */
 	const struct reader_pauses *pauses; /* borrowed; NULL: none */
 	uint64_t from; /* events with an earlier clock are left out; 0: none */
+	uint64_t until; /* and those with a later clock than this; 0: none */
 	reader_observe_fn observe; /* NULL: none */
 	void *observe_context;
 };
@@ -155,7 +156,9 @@ struct error *reader_tidy(struct reader *reader);
 /*
  * Writes a copy of the pool to another trace, and leaves the pool as it is. Threads go on recording
  * meanwhile: chunks that they overwrite during the copy are left out whole. `types`: copies, whose
- * hits are counted. Events with a clock before `from` are left out.
+ * hits are counted. Events with a clock before `from` are left out, and those that are recorded
+ * during the copy: a thread may have filled up one chunk after it was copied, and have begun
+ * another before that one was.
  */
 struct error *reader_snapshot(const struct reader *reader, struct trace_writer *writer,
 			      struct event_types *types, uint64_t from,
