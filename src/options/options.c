@@ -154,8 +154,13 @@ static struct error *unknown_option(const struct cursor *at, const char *typed, 
 	suggest_offer(&near, help_name);
 	for (; option->meant; option++)
 		if (!strcmp(option->name, name))
-			return error_new(ERROR_USAGE, "unknown option '%s' (did you mean '%s'?)",
-					 typed, option->meant);
+			return *option->meant ?
+				       error_new(ERROR_USAGE,
+						 "unknown option '%s' (did you mean '%s'?)", typed,
+						 option->meant) :
+				       error_new(ERROR_USAGE,
+						 "'%s' is for 'dyntrace trace' alone (%s)", typed,
+						 option->help);
 	if (near.best)
 		return error_new(ERROR_USAGE, "unknown option '%s' (did you mean '--%s'?)", typed,
 				 near.best);

@@ -88,6 +88,15 @@ static inline bool option_is_group(const struct option_spec *option)
 /* A word that people type for the option `meaning`. Stands at the end of a table. */
 #define OPTION_MEANT(typed, meaning) { .name = (typed), .meant = (meaning) }
 
+/* An option of `dyntrace trace` that this table hasn't, and why not. Stands at the end, too. */
+#define OPTION_OF_TRACE(typed, why) { .name = (typed), .meant = "", .help = (why) }
+#define OPTIONS_OF_TRACE                                                                           \
+	OPTION_OF_TRACE("only-inside", "the reader of one trace of one's own does it"),            \
+	OPTION_OF_TRACE("depth", "the reader of one trace of one's own does it"),                  \
+	OPTION_OF_TRACE("for", "a tracepoint stays until it is removed"),                          \
+	OPTION_OF_TRACE("print", "'dyntrace view -f' shows a trace as it grows"),                  \
+	OPTION_OF_TRACE("follow-exec", "--wait traces programs of a name whenever they begin")
+
 struct words {
 	char **items; /* the arguments that aren't options */
 	size_t count;

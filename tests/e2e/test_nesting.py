@@ -99,3 +99,10 @@ def test_refusals(dyntrace, program_path, words, why):
 def test_no_such_function(dyntrace, program_path):
     assert "no_such" in dyntrace.fails("trace", "--only-inside", "no_such", "--function", "foo", "--", program_path("hello"),
                                        status=125)
+
+
+@pytest.mark.parametrize("option", ["--only-inside", "--depth"])
+def test_not_with_the_daemon(dyntrace, option):
+    """Its trace is that of several users: what one leaves out isn't there for the others."""
+    assert dyntrace.fails("add", option, "1", "app:foo", status=2) == \
+        f"add: '{option}' is for 'dyntrace trace' alone (the reader of one trace of one's own does it)"

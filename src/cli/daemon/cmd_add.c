@@ -85,6 +85,7 @@ static const struct option_spec options[] = {
 	{ 0, "disabled", NULL, "place the tracepoint, but switch it off", .flag = &args.disabled },
 	DAEMON_ALL_OPTION(&args.all),
 	DAEMON_SOCKET_OPTION,
+	OPTIONS_OF_TRACE,
 	{ 0 },
 };
 

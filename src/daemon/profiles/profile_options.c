@@ -177,6 +177,8 @@ static const struct option_spec options[] = {
 	OPTION_MEANT("program", "pid"),
 	OPTION_MEANT("target", "pid"),
 	OPTION_MEANT("entry", "function"),
+	OPTION_OF_TRACE("wait", "the daemon always waits"),
+	OPTIONS_OF_TRACE,
 	{ 0 },
 };
 
