@@ -185,3 +185,96 @@ def test_measures_of_a_thread_without_the_clock(build, processes, scratch, clock
     head = next(i for i, line in enumerate(table) if line[-1:] == ["function"])
     wanted = [table[head].index(name) for name in ("calls", "hits", "lost", "missed", "function") if name in table[head]]
     assert [" ".join(line[i] for i in wanted) for line in table[head + 1:head + 3]] == rows, said
+
+
+BY_RANGE = r"""
+    #define _GNU_SOURCE
+    #include <poll.h>
+    #include <signal.h>
+    #include <stdio.h>
+    #include <string.h>
+    #include <sys/mman.h>
+    #include <sys/prctl.h>
+    #include <sys/select.h>
+    #include <sys/syscall.h>
+    #include <sys/wait.h>
+    #include <ucontext.h>
+    #include <unistd.h>
+    static volatile char selector;
+    static volatile int guest, strange;
+    __attribute__((noinline)) void tiny(const char *text) { __asm__ volatile("" : : "r"(text) : "memory"); }
+    __attribute__((noinline)) void take(const char *text) { __asm__ volatile("nopl 8(%%rax,%%rax)" : : "r"(text) : "memory"); }
+    static void on_call(int number, siginfo_t *info, void *data)
+    {
+        if (info->si_syscall == 0x7000)
+            guest++;
+        else
+            strange++;
+        ((ucontext_t *)data)->uc_mcontext.gregs[REG_RAX] = 4711;
+    }
+    static void find_libc(unsigned long *start, unsigned long *length)
+    {
+        char line[512];
+        FILE *maps = fopen("/proc/self/maps", "r");
+        while (fgets(line, sizeof(line), maps)) {
+            unsigned long end;
+            if (strstr(line, "r-xp") && strstr(line, "/libc") && sscanf(line, "%lx-%lx", start, &end) == 2)
+                *length = end - *start;
+        }
+        fclose(maps);
+    }
+    int main(int argc, char **argv)
+    {
+        static const unsigned char code[] = { 0xb8, 0, 0x70, 0, 0, 0x0f, 5, 0xc3 };
+        struct sigaction action = { .sa_sigaction = on_call, .sa_flags = SA_SIGINFO };
+        struct timespec now = { 0, 0 };
+        unsigned long start = 0, length = 0;
+        char *heap = strdup("in the heap"), *page = mmap(NULL, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        sigset_t all, old;
+        memcpy(page, code, sizeof(code));
+        find_libc(&start, &length);
+        for (int i = 0; i < 5; i++) {
+            take(heap);
+            tiny(heap);
+        }
+        sigfillset(&all);
+        sigaction(SIGSYS, &action, NULL);
+        if (prctl(59, 1, start, length, &selector))
+            return 2;
+        selector = 1;
+        long result = ((long (*)(void))page)();
+        sigprocmask(SIG_BLOCK, NULL, &old);
+        ppoll(NULL, 0, &now, &old);
+        pselect(0, NULL, NULL, NULL, &now, &old);
+        syscall(SYS_getuid);
+        for (int i = 0; i < 5; i++) {
+            take(heap);
+            tiny(heap);
+        }
+        selector = 0;
+        if (argc > 1 && !strcmp(argv[1], "crash")) {
+            selector = 1;
+            *(volatile char *)0x30000 = 1;
+        }
+        printf("%ld %d %d\n", result, guest, strange);
+        return 0;
+    }"""
+
+
+@pytest.fixture(scope="module")
+def by_range(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("by_range") / "by_range")
+    subprocess.run(["gcc", "-g", "-O1", "-w", "-x", "c", "-o", path, "-"], check=True, text=True, input=BY_RANGE)
+    return path
+
+
+@pytest.mark.parametrize("end, code", [("", 0), ("crash", 128 + signal.SIGSEGV)])
+def test_dispatch_by_the_range_of_the_libc(dyntrace, by_range, end, code):
+    """System calls that guards of traps have moved are the libc's own again before those from elsewhere become signals. The trap of
+    `tiny` is taken out then."""
+    words = [by_range, *end.split()]
+    alone = subprocess.run(words, capture_output=True, text=True)
+    assert alone.stdout == ("" if end else "4711 1 0\n") and alone.returncode == (-signal.SIGSEGV if end else 0)
+    result, trace = dyntrace.trace("--function", "tiny", "--", *words, status=code)
+    assert result.stdout == alone.stdout and "its trap was taken out" in result.stderr
+    assert [event.fields["text"] for event in trace.named("tiny_entry")] == ["in the heap"] * 5

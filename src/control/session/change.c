@@ -211,6 +211,17 @@ void change_release_leaves(struct session *session, const struct tracepoint_list
 		release(session, probes, count, gone);
 }
 
+static struct error *discard_now(struct session *session, const struct site_list *gone)
+{
+	change_discard(session, gone);
+	if (!session->agent || !session->planner)
+		return NULL;
+	struct error *error = garbage_take_out(session); /* also what a change before couldn't */
+	if (!error)
+		garbage_collect_if_due(session);
+	return error;
+}
+
 struct error *change_release(struct session *session, const struct tracepoint_list *list)
 {
 	struct site_list *gone = garbage_room(session);
@@ -233,13 +244,21 @@ struct error *change_release(struct session *session, const struct tracepoint_li
 	}
 	if (count)
 		release(session, probes, count, gone);
-	change_discard(session, gone);
-	if (!session->agent || !session->planner)
-		return NULL;
-	struct error *error = garbage_take_out(session); /* also what a change before couldn't */
-	if (!error)
-		garbage_collect_if_due(session);
-	return error;
+	return discard_now(session, gone);
+}
+
+struct error *change_release_guards(struct session *session)
+{
+	struct traps *traps = session->traps;
+	struct site_list *gone = garbage_room(session);
+
+	assert(traps->refusal && traps->guarded);
+	for (size_t i = 0; i < traps->guards.count; i++) {
+		if (traps->guards.items[i]->site)
+			release(session, &traps->guards.items[i], 1, gone);
+	}
+	traps->guarded = false;
+	return discard_now(session, gone);
 }
 
 /* ---- single tracepoints ---------------------------------------------------------------------- */

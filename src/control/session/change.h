@@ -22,5 +22,7 @@ void change_release_leaves(struct session *session, const struct tracepoint_list
 /* Removes the tracepoints' sites, unless other probes share them. The tracepoints have no sites
  * then, also on failure: what is still in the text is garbage, and the next change tries again. */
 struct error *change_release(struct session *session, const struct tracepoint_list *list);
+/* Removes guards (traps.h) likewise. */
+struct error *change_release_guards(struct session *session);
 
 #endif

@@ -456,6 +456,8 @@ struct error *session_modules_changed(struct session *session)
 	bool changed = is_new || gone.count;
 	if (!error && session->agent && session->planner)
 		error = lift_traps(session);
+	if (!error && session->agent && session->planner && traps_to_unguard(session))
+		error = change_release_guards(session);
 	if (!error)
 		error = unwinding_follow(session, &gone, is_new);
 	if (!error && session->planner)

@@ -174,6 +174,12 @@ const char *traps_to_lift(struct session *session)
 	return traps->refusal && traps_any(session) ? error_text(traps->refusal) : NULL;
 }
 
+bool traps_to_unguard(const struct session *session)
+{
+	return session->traps->guarded && !traps_any(session) &&
+	       __atomic_load_n(&session->agent->pool->filter_asked, __ATOMIC_ACQUIRE);
+}
+
 /* ---- the handler ----------------------------------------------------------------------------- */
 
 static struct error *get_action(struct proc *proc, struct stop *stop, taddr traps, unsigned signal,

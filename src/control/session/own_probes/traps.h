@@ -47,6 +47,9 @@ void traps_look_at(struct session *session, struct module *module);
  * begins to filter its system calls. NULL: they can stay. The thread that caused it waits until the
  * traps are removed (N1). */
 const char *traps_to_lift(struct session *session);
+/* Must the guards go, too, because the target begins to filter or to handle its own system calls,
+ * maybe by where they are made from? */
+bool traps_to_unguard(const struct session *session);
 bool traps_create(struct session *session);
 void traps_free(struct session *session);
 
