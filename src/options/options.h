@@ -122,9 +122,10 @@ struct error *options_rate(const char *text, uint64_t *ret_rate);
 #define SYNC_OPTION(where)                                                                         \
 	{ 0, "sync", NULL,                                                                         \
 	  "with the tracer log: the hit's own thread writes the line to the program's standard\n"    \
-	  "output, so that it stands between the program's own lines where it happened; costs some\n" \
-	  "microseconds per hit (a write), and up to 1 s where the output isn't read (then the line\n" \
-	  "is left out and counted); without it dyntrace writes the lines, 10 to 30 ms later",       \
+	  "output (or FILE, which the program has open itself), so that it stands between the\n"     \
+	  "program's own lines where it happened; costs some microseconds per hit (a write), and\n"  \
+	  "up to 1 s where the output isn't read (then the line is left out and counted); without\n" \
+	  "it dyntrace writes the lines, 10 to 30 ms later",                                         \
 	  .flag = &(where) }
 
 #endif

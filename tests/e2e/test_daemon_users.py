@@ -173,8 +173,9 @@ def test_code_is_loaded_only_into_ones_own_processes(daemon, spin):
 def test_a_member_only_records_in_processes_of_others(daemon, spin, spin_of, place):
     """`log` without a file writes to the process's own output, `lttng` loads libraries: for one's own processes only."""
     root, own = spin(), spin_of(MEMBER)
-    assert daemon.fails("add", f"{root.pid}:foo", "log", user=MEMBER) == \
-        f"process {root.pid} (spin) isn't yours: only root writes to other users' output (give the tracer log a FILE)"
+    for words in (["log"], ["log", "--sync"], ["log", "--sync", "/dev/null"]):
+        assert daemon.fails("add", f"{root.pid}:foo", *words, user=MEMBER) == \
+            f"process {root.pid} (spin) isn't yours: only root writes to other users' output (give the tracer log a FILE, without --sync)"
     assert daemon.fails("add", f"{root.pid}:foo", "lttng", user=MEMBER) == \
         f"process {root.pid} (spin) isn't yours: only root loads code into other users' processes"
     assert daemon.json("list-processes") == []

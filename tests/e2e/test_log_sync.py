@@ -255,7 +255,7 @@ def test_another_file_under_the_number_is_left_alone(build, synced, tmp_path):
     assert result.returncode == 5 and other.read_text() == "precious"
     assert [fields for _, fields in values(result)] == ['a = 0, s = "first"']
     assert row(result) == ("1", "2")
-    assert "2 lines not written: its descriptor 1 is closed, or leads elsewhere since tracing began" in result.stderr
+    assert "2 lines not written: the program closed its descriptor, or it leads elsewhere since tracing began" in result.stderr
 
 
 def test_a_limited_file(build, synced, tmp_path):
@@ -333,8 +333,6 @@ def test_usage(build, synced):
         assert result.returncode == 2
         return result.stderr.strip()
     assert fails(tracer="count").endswith("--sync: only with tracer log, not 'count'")
-    assert fails(tracer="log:x").endswith("--sync: writes to the program's own standard output only (leave --sync out to "
-                                          "write to 'x')")
     result = trace(build, synced, "order", preexec_fn=lambda: os.close(1), stdout=None)
     assert "has no standard output (its descriptor 1 is closed)" in result.stderr
 
@@ -384,3 +382,58 @@ def test_with_the_daemon(daemon, synced, processes):
     assert "dyntrace" not in open(f"/proc/{target.pid}/maps").read()
     target.stdin.close()
     assert target.wait(timeout=30) == 5
+
+
+SHELL = 'exec 7>>"$1"; echo ready; while read number; do echo before $number >&7; cd /; echo after $number >&7; echo done; done'
+
+
+@pytest.fixture(name="shell")
+def start_shell(processes, tmp_path):
+    """A shell that writes to a file of its own, around each chdir()."""
+    shell = processes.start(["sh", "-c", SHELL, "sh", tmp_path / "own"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert shell.stdout.readline() == "ready\n"
+
+    def go(number):
+        shell.stdin.write(f"{number}\n")
+        shell.stdin.flush()
+        assert shell.stdout.readline() == "done\n"
+    shell.go = go
+    return shell
+
+
+def own_lines(tmp_path):
+    return ["chdir" if LINE.match(line) else line for line in (tmp_path / "own").read_text().splitlines()]
+
+
+def test_a_file_that_the_program_has_open(build, shell, processes, tmp_path):
+    """Its lines stand between the program's own there, and no descriptor is opened for them."""
+    before = os.listdir(f"/proc/{shell.pid}/fd")
+    tracing = processes.start([os.path.join(build, "dyntrace"), "trace", "-p", shell.pid, "--tracer", "log:own", "--sync", "--function",
+                               "chdir@libc.so.6"], stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    assert any("Ctrl-C ends it" in line for line in tracing.stderr)
+    shell.go(1)
+    shell.go(2)
+    assert os.listdir(f"/proc/{shell.pid}/fd") == before
+    tracing.send_signal(signal.SIGINT)
+    assert re.search(r"^ +2  chdir$", tracing.communicate(timeout=60)[1], re.M)
+    shell.go(3)
+    assert own_lines(tmp_path) == ["before 1", "chdir", "after 1", "before 2", "chdir", "after 2", "before 3", "after 3"]
+
+
+def test_a_file_that_the_program_does_not_write(dyntrace, shell, tmp_path):
+    """Whether it is there isn't told."""
+    (tmp_path / "other").write_text("precious")
+    for name in ("other", "missing"):
+        error = dyntrace.fails("trace", "-p", shell.pid, "--tracer", f"log:{tmp_path / name}", "--sync", "--function", "chdir@libc.so.6",
+                               status=125)
+        assert error.endswith(f"process {shell.pid} doesn't have '{tmp_path / name}' open for writing: with --sync, lines go only where the "
+                              "program itself writes (leave --sync out: then dyntrace writes to the file)"), error
+    assert (tmp_path / "other").read_text() == "precious" and not (tmp_path / "missing").exists()
+
+
+def test_a_file_with_the_daemon(daemon, shell, tmp_path):
+    assert daemon.add(f"{shell.pid}:chdir@libc.so.6", "-n", "chdir", "log", tmp_path / "own", "--sync") == "chdir"
+    shell.go(1)
+    daemon("detach", shell.pid)
+    shell.go(2)
+    assert own_lines(tmp_path) == ["before 1", "chdir", "after 1", "before 2", "after 2"]

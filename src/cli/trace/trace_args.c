@@ -254,6 +254,8 @@ static struct error *parse_tracer(void)
 	trace_args.tracer_argument = trace_args.identity;
 	if (!error && trace_args.tracer->kind == TRACER_CALL)
 		error = client_absolute_function(trace_args.tracer_argument, &trace_args.function);
+	if (!error && trace_args.tracer->kind == TRACER_SYNC && trace_args.tracer_argument)
+		error = client_absolute(trace_args.tracer_argument, &trace_args.function);
 	if (trace_args.function)
 		trace_args.tracer_argument = trace_args.function;
 	return error_wrap(error, "--tracer");

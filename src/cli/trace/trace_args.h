@@ -61,7 +61,7 @@ struct trace_args {
 	char *prototypes; /* owned: their text */
 	struct lttng_args lttng;
 	char *identity; /* owned: argument of the tracer lttng */
-	char *function; /* owned: LIBRARY:FUNCTION of the tracer call, with an absolute path */
+	char *function; /* owned: the tracer's argument, with an absolute path */
 	const struct tracer *tracer;
 	struct question_args question;
 	double each;

@@ -70,11 +70,6 @@ struct error *tracer_check(const struct tracer *tracer, const char *argument)
 	if (tracer->kind == TRACER_CALL && !is_library_function(argument))
 		return error_new(ERROR_USAGE, "tracer 'call': '%s' is not LIBRARY:FUNCTION",
 				 argument);
-	if (tracer->kind == TRACER_SYNC && argument)
-		return error_new(ERROR_USAGE,
-				 "--sync: writes to the program's own standard output only (leave "
-				 "--sync out to write to '%s')",
-				 argument);
 	if (tracer->kind == TRACER_LTTNG)
 		return lttng_identity_parse(argument, &(struct lttng_identity){ 0 });
 	return NULL;

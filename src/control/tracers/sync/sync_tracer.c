@@ -1,6 +1,7 @@
 #include "sync_tracer.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,28 +50,81 @@ static bool is_terminal(const struct stat *file)
 }
 
 /* Notes which file the descriptor is (I12). */
-static struct error *look_at_output(const struct proc *proc, struct dt_line *line)
+static void note_output(struct dt_line *line, int fd, const struct stat *file)
+{
+	line->fd = fd;
+	line->device = file->st_dev;
+	line->inode = file->st_ino;
+	line->way = S_ISFIFO(file->st_mode) ? DT_LINE_PIPE :
+		    S_ISSOCK(file->st_mode) ? DT_LINE_SOCKET :
+		    is_terminal(file)	    ? DT_LINE_TERMINAL :
+					      DT_LINE_PLAIN;
+}
+
+static bool look_at_descriptor(const struct proc *proc, int fd, struct stat *ret_file)
 {
 	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", proc->pid, fd);
+	return stat(path, ret_file) == 0;
+}
+
+static struct error *use_standard_output(const struct proc *proc, struct dt_line *line)
+{
 	struct stat file;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", proc->pid, STDOUT_FILENO);
-	if (stat(path, &file) && errno == ENOENT)
-		return error_new(ERROR_REFUSED,
-				 "process %d has no standard output (its descriptor 1 is closed): "
-				 "name a file, log:FILE, without --sync",
-				 proc->pid);
-	if (stat(path, &file))
+	if (look_at_descriptor(proc, STDOUT_FILENO, &file)) {
+		note_output(line, STDOUT_FILENO, &file);
+		return NULL;
+	}
+	if (errno != ENOENT)
 		return error_errno(errno, "cannot look at the standard output of process %d",
 				   proc->pid);
-	line->fd = STDOUT_FILENO;
-	line->device = file.st_dev;
-	line->inode = file.st_ino;
-	line->way = S_ISFIFO(file.st_mode)   ? DT_LINE_PIPE :
-		    S_ISSOCK(file.st_mode)   ? DT_LINE_SOCKET :
-		    is_terminal(&file) ? DT_LINE_TERMINAL :
-				       DT_LINE_PLAIN;
-	return NULL;
+	return error_new(ERROR_REFUSED,
+			 "process %d has no standard output (its descriptor 1 is closed): name a "
+			 "file, log:FILE, without --sync",
+			 proc->pid);
+}
+
+/* The link's own mode tells how the file was opened. */
+static bool is_written(const struct proc *proc, int fd)
+{
+	char path[64];
+	struct stat link;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", proc->pid, fd);
+	return lstat(path, &link) == 0 && (link.st_mode & S_IWUSR);
+}
+
+/* Finds the descriptor by which the program itself writes to the file: none is opened for a line.
+ * A file that isn't there and one that the program hasn't opened make no difference, since the
+ * daemon sees more files than its clients. */
+static struct error *use_file(const struct proc *proc, const char *name, struct dt_line *line)
+{
+	struct stat wanted, file;
+	char path[64];
+	int found = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", proc->pid);
+	DIR *folder = stat(name, &wanted) ? NULL : opendir(path);
+	for (struct dirent *entry; folder && (entry = readdir(folder));) {
+		int fd = atoi(entry->d_name);
+
+		if (entry->d_name[0] != '.' && (found < 0 || fd < found) &&
+		    look_at_descriptor(proc, fd, &file) && file.st_dev == wanted.st_dev &&
+		    file.st_ino == wanted.st_ino && is_written(proc, fd)) {
+			note_output(line, fd, &file);
+			found = fd;
+		}
+	}
+	if (folder)
+		closedir(folder);
+	return found >= 0 ? NULL :
+			    error_new(ERROR_REFUSED,
+				      "process %d doesn't have '%s' open for writing: with --sync, "
+				      "lines go only where the program itself writes (leave --sync "
+				      "out: then dyntrace writes to the file)",
+				      proc->pid, name);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -109,7 +163,9 @@ static struct error *make_line(struct session *session, struct tracepoint *trace
 	if (error)
 		return error;
 	use->lines[which]->utc_offset = utc_offset();
-	return look_at_output(session->proc, use->lines[which]);
+	const char *file = tracepoint->request->spec.tracer_argument;
+	return file ? use_file(session->proc, file, use->lines[which]) :
+		      use_standard_output(session->proc, use->lines[which]);
 }
 
 static struct error *reckon_one(struct session *session, struct tracepoint *tracepoint)
@@ -277,8 +333,8 @@ uint64_t sync_tracer_left_out(const struct session *session, const char **ret_wh
 {
 	static const char *const whys[] = {
 		[DT_LINE_FULL] = "the output was not read in time",
-		[DT_LINE_ELSEWHERE] = "its descriptor 1 is closed, or leads elsewhere since tracing "
-				      "began (add the tracepoint again)",
+		[DT_LINE_ELSEWHERE] = "the program closed its descriptor, or it leads elsewhere "
+				      "since tracing began (add the tracepoint again)",
 		[DT_LINE_UNREAD] = "nobody reads its output any more",
 		[DT_LINE_FENCED] = "its filter of system calls (seccomp) forbids to write a line at "
 				   "the hit (leave --sync out)",

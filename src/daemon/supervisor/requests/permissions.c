@@ -19,12 +19,15 @@ static bool loads_code(const struct request *request)
 	       (tracer && (!strcmp(tracer, "call") || !strcmp(tracer, "lttng")));
 }
 
-/* Without a FILE the tracer log writes to the standard output of the process. */
+/* Without a FILE the tracer log writes to the standard output of the process; with --sync, to a
+ * file that the process has open. */
 static bool writes_to_process(const struct request *request)
 {
 	const char *tracer = wire_get_text(&request->message, WIRE_TRACER);
 
-	return tracer && !strcmp(tracer, "log") && !wire_get_text(&request->message, WIRE_ARGUMENT);
+	return tracer && !strcmp(tracer, "log") &&
+	       (!wire_get_text(&request->message, WIRE_ARGUMENT) ||
+		wire_get_number(&request->message, WIRE_SYNC, 0));
 }
 
 /* A process that has registered has allowed us to trace it (target/register.c), where the kernel
@@ -94,7 +97,7 @@ struct error *permissions_check(const struct request *request, pid_t pid,
 		return error_new(
 			ERROR_NOT_PERMITTED,
 			"process %d (%s) isn't yours: only root writes to other users' output (give the "
-			"tracer log a FILE)",
+			"tracer log a FILE, without --sync)",
 			pid, process->name);
 	if (supervisor->options.own_only && !own)
 		return error_new(
