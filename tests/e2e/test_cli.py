@@ -190,6 +190,27 @@ def test_man_pages_explain_terms_columns_files_and_the_environment(dyntrace):
     assert "DYNTRACE_PAGER" in variables and not [name for name in variables - usual if name not in pages]
 
 
+def section(page, name):
+    return page.split(f".SH {name}\n")[1].split(".SH ")[0]
+
+
+def test_man_pages_explain_every_column(dyntrace):
+    columns = section(unescaped(man_page(dyntrace, "dyntrace")), "COLUMNS")
+    explained = set(re.findall(r"[\w/%]+", " ".join(re.findall(r"^\.I (.*)", columns, re.M))))
+    calls = Path(ROOT, "src", "options", "calls_table.c").read_text()
+    top = Path(ROOT, "src", "cli", "top", "top_view.c").read_text()
+    shown = {title for title, when in re.findall(r'^\t\{ "([\w/]+)", \w+, ([\w |]+),', calls, re.M) if "DATA" not in when}
+    shown |= set(re.findall(r'"([\w/%]+)"', re.search(r"\bcolumns\[\] = \{([^}]+)\}", top)[1]))
+    assert {"calls", "lost", "unwound", "total%"} <= shown and shown <= explained, shown - explained
+
+
+def test_the_library_s_man_page_names_every_call():
+    header = Path(ROOT, "include", "dyntrace", "dyntrace.h").read_text()
+    page = Path(ROOT, "docs", "man", "libdyntrace.roff").read_text()
+    calls = set(re.findall(r"^(?![ \t]*[/*#]).*?\b(dyntrace_\w+)\(", header, re.M))
+    assert len(calls) > 30 and not [name for name in sorted(calls) if not re.search(rf"\b{name}\b", page)]
+
+
 def test_a_man_page_that_there_is_not(dyntrace):
     wrong = "help --man: give 'dyntrace' or 'dyntrace-COMMAND'"
     for page in [], ["trace"], ["dyntrace-zzz"], ["dyntracex"]:
