@@ -113,8 +113,9 @@ void c_tokens_start(struct c_tokens *tokens, const char *text)
 
 bool c_tokens_is(const struct c_tokens *tokens, const char *text)
 {
-	return tokens->kind != C_STRING && strlen(text) == tokens->length &&
-	       !strncmp(tokens->text, text, tokens->length);
+	/* Most comparisons end at the first letter. strncmp stops at the end of a shorter text. */
+	return *text == *tokens->text && tokens->kind != C_STRING &&
+	       !strncmp(tokens->text, text, tokens->length) && !text[tokens->length];
 }
 
 bool c_tokens_accept(struct c_tokens *tokens, const char *text)

@@ -28,22 +28,29 @@ def prototypes(tool, compiler, library, text, parts):
                           capture_output=True)
     if done.returncode:
         sys.exit(f"{library}: {done.stderr}")
-    return subprocess.run([tool, library, *parts], input=done.stdout, text=True, check=True, capture_output=True).stdout
+    return subprocess.run([tool, *parts], input=done.stdout, text=True, check=True, capture_output=True).stdout
+
+
+def rows(data):
+    return "\n".join("\t" + "".join(f"{byte}," for byte in data[at:at + 20]) for at in range(0, len(data), 20))
 
 
 def main(header, source, more, tool, *compiler):
-    found = []
+    found = {}
     for library, names, parts in LIBRARIES:
         text = "".join(f"#if __has_include(<{name}.h>)\n#include <{name}.h>\n#endif\n" for name in names)
-        found.append(prototypes(tool, compiler, library, text, parts))
+        found[library] = prototypes(tool, compiler, library, text, parts)
     with open(more) as file:
-        found.append(prototypes(tool, compiler, "libstdc++.so", f'# 1 "{more}"\n{file.read()}', [more]))
-    data = "".join(found).encode()
+        found["libstdc++.so"] = prototypes(tool, compiler, "libstdc++.so", f'# 1 "{more}"\n{file.read()}', [more])
     with open(header, "w") as file:
-        file.write("extern const char shipped_prototypes[];\n")
+        file.write("struct shipped_library {\n\tconst char *name, *text;\n};\nextern const struct shipped_library shipped_libraries[];\n"
+                   f"enum {{ SHIPPED_LIBRARIES = {len(found)} }};\n")
     with open(source, "w") as file:
-        rows = "\n".join("\t" + "".join(f"{byte}," for byte in data[at:at + 20]) for at in range(0, len(data), 20))
-        file.write(f'#include "shipped_prototypes.h"\nconst char shipped_prototypes[] = {{\n{rows}\n\t0\n}};\n')
+        file.write('#include "shipped_prototypes.h"\n')
+        for at, text in enumerate(found.values()):
+            file.write(f"static const char text_{at}[] = {{\n{rows(text.encode())}\n\t0\n}};\n")
+        entries = "".join(f'\t{{ "{library}", text_{at} }},\n' for at, library in enumerate(found))
+        file.write(f"const struct shipped_library shipped_libraries[] = {{\n{entries}}};\n")
 
 
 main(*sys.argv[1:])

@@ -1,5 +1,5 @@
 /*
- * make_prototypes.c - run when dyntrace is built: make_prototypes LIBRARY PART... reads headers
+ * make_prototypes.c - run when dyntrace is built: make_prototypes PART... reads headers
  * that went through the preprocessor, and prints the prototypes of functions that are declared in
  * files whose path contains one of the PARTs. The output is what prototypes.c reads.
  */
@@ -45,12 +45,11 @@ int main(int argc, char **argv)
 	size_t count;
 	unsigned line;
 
-	if (argc < 3)
+	if (argc < 2)
 		return 2;
-	parts = argv + 2;
+	parts = argv + 1;
 	while ((count = fread(bytes, 1, sizeof(bytes), stdin)) > 0)
 		strbuf_add(&text, bytes, count);
-	printf("# 1 \"%s\"\n", argv[1]);
 	if (text.failed || !c_declarations_read(text.text ? text.text : "", print_one, NULL, &line))
 		return 1;
 	strbuf_free(&text);

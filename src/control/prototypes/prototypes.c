@@ -63,7 +63,7 @@ static char *copy_name(const char *name)
 static bool add_function(void *context, const struct c_function *function)
 {
 	struct prototypes *to = context;
-	struct prototype one = { .library = function->file, .is_variadic = function->is_variadic };
+	struct prototype one = { .is_variadic = function->is_variadic };
 
 	if (function->is_static && to->is_shipped)
 		return true;
@@ -123,8 +123,6 @@ struct error *prototypes_parse(const char *text, struct prototypes **ret_prototy
 		return error;
 	}
 	qsort(prototypes->items.items, prototypes->items.count, sizeof(struct prototype), compare);
-	for (size_t i = 0; i < prototypes->items.count; i++)
-		prototypes->items.items[i].library = NULL;
 	*ret_prototypes = prototypes;
 	return NULL;
 }
@@ -176,7 +174,7 @@ static const char *library_of(const char *module)
 	return module;
 }
 
-static struct prototypes *read_shipped(void)
+static struct prototypes *read_shipped(const char *text)
 {
 	struct prototypes *shipped = calloc(1, sizeof(*shipped));
 	unsigned line;
@@ -184,29 +182,24 @@ static struct prototypes *read_shipped(void)
 	if (!shipped)
 		return NULL;
 	shipped->is_shipped = true;
-	c_declarations_read(shipped_prototypes, add_function, shipped, &line);
+	c_declarations_read(text, add_function, shipped, &line);
 	qsort(shipped->items.items, shipped->items.count, sizeof(struct prototype), compare);
 	return shipped;
 }
 
 const struct prototype *prototypes_find_shipped(const char *module, const char *name)
 {
-	static struct prototypes *shipped; /* stays: some 100 KiB, of one process */
+	static struct prototypes *shipped[SHIPPED_LIBRARIES]; /* stay: up to some 100 KiB */
 	const char *library = library_of(module);
 
-	if (!shipped)
-		shipped = read_shipped();
-	const struct prototype *one = prototypes_find(shipped, name), *end;
-	if (!one)
-		return NULL;
-	end = shipped->items.items + shipped->items.count;
-	while (one > shipped->items.items && !strcmp(one[-1].name, name))
-		one--;
-	for (; one < end && !strcmp(one->name, name); one++) {
-		size_t length = one->library ? strcspn(one->library, "\"") : 0;
+	for (size_t i = 0; i < SHIPPED_LIBRARIES; i++) {
+		const struct shipped_library *one = &shipped_libraries[i];
 
-		if (length && !strncmp(one->library, library, length))
-			return one;
+		if (strncmp(library, one->name, strlen(one->name)) != 0)
+			continue;
+		if (!shipped[i])
+			shipped[i] = read_shipped(one->text);
+		return prototypes_find(shipped[i], name);
 	}
 	return NULL;
 }

@@ -19,7 +19,6 @@ struct prototype_parameter {
 
 struct prototype {
 	char *name;
-	const char *library; /* "libz.so", up to a quote; NULL: any */
 	struct type result;
 	struct prototype_parameter *parameters;
 	size_t count;
@@ -35,7 +34,8 @@ void prototypes_free(struct prototypes *prototypes);
 /* NULL: none. */
 const struct prototype *prototypes_find(const struct prototypes *prototypes, const char *name);
 
-/* The table of common libraries, for a function of a module, by its file name: "libc.so.6". */
+/* The tables of common libraries, for a function of a module, by its file name: "libc.so.6". Reads
+ * the table of that library alone, when it is asked for the first time. */
 const struct prototype *prototypes_find_shipped(const char *module, const char *name);
 
 /* Appends all declarations of a text that prototypes_parse reads, on one line, in C's own types. */
