@@ -118,6 +118,7 @@ int save_receipt(const struct order *order)
 	int length = snprintf(text, sizeof(text), "%d: %.2f\n", order->number, order->total);
 	if (write(fd, text, (size_t)length) < 0)
 		length = -1;
+	usleep(200); /* as a disk takes */
 	close(fd);
 	return length;
 }

@@ -75,6 +75,15 @@ def blocks(path):
 
 # ---- running -----------------------------------------------------------------------------------------------------
 
+def go_first():
+    """Documents record for a second: on a busy machine the playground's servers and dyntrace must have their turn in it, as on an idle one.
+    The kernel shares the processors among sessions first (autogroup), then by priority."""
+    with contextlib.suppress(OSError):  # a container's root may not
+        os.setpriority(os.PRIO_PROCESS, 0, -15)
+        with open("/proc/self/autogroup", "w") as group:
+            group.write("-15")
+
+
 class Shell:
     """A bash that runs commands one after the other, each with its output in a file, as on one terminal."""
 
@@ -82,7 +91,7 @@ class Shell:
         self.folder, self.number = folder, 0
         self.status_end, writing = os.pipe()
         self.process = subprocess.Popen(["bash", "--norc"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                        start_new_session=True, text=True, pass_fds=[writing], env={**os.environ, "COLUMNS": "100", **(environment or {})})
+                                        start_new_session=True, text=True, pass_fds=[writing], preexec_fn=go_first, env={**os.environ, "COLUMNS": "100", **(environment or {})})
         self.writing = writing
 
     def run(self, command):
@@ -139,7 +148,7 @@ def in_playground(build, chosen, environment=None):
         json.dump(list(lanes.values()), task)
         task.flush()
         done = subprocess.run([os.path.join(ROOT, "docs", "playground", "enter"), "/usr/bin/python3", os.path.abspath(__file__),
-                               "--inside", task.name, answer.name], capture_output=True, text=True,
+                               "--inside", task.name, answer.name], capture_output=True, text=True, start_new_session=True, preexec_fn=go_first,
                               env={**os.environ, "DYNTRACE_BUILD": build, "TZ": "UTC", **(environment or {})})
         assert done.returncode == 0, done.stdout + done.stderr
         return {int(index): result for index, result in json.load(answer).items()}
