@@ -208,6 +208,178 @@ static void test_spread(void **state)
 	assert_int_equal(spread, 3);
 }
 
+/* Hits per 50 ms of CPU time, if all hits cost `scale` times as much as timed, whose cost is this
+ * share of the CPU time. */
+static uint64_t hits_at(double scale, double share)
+{
+	return (uint64_t)(100000 * (1 - scale * share));
+}
+
+static struct budget_span span_of(double share)
+{
+	return (struct budget_span){ .cpu = 50e6, .cost = share * 50e6 };
+}
+
+/* (U14) What hits cost shows in what the target gets done without them; two of three tracepoints
+ * tell the truth, one is hit in other places now. */
+static void test_scale_is_found(void **state)
+{
+	static const double scales[] = { 1, 1.5, 4, 30 };
+	static const double shares[] = { 0.5, 0.3, 0.1, 0.03 };
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		for (int raised = 0; raised < 2; raised++) {
+			double from = raised ? shares[i] / 10 : shares[i], to = shares[i] / 10;
+			struct budget_scale scale;
+
+			to = raised ? shares[i] : to;
+			uint64_t before = hits_at(scales[i], from), after = hits_at(scales[i], to);
+			struct budget_pace paces[] = { { before, 3 * after },
+						       { before, after },
+						       { before, after },
+						       { 0, after },
+						       { before, 0 } };
+			budget_scale_init(&scale);
+			assert_true(budget_scale_compare(&scale, paces, 5, span_of(from),
+							 span_of(to)));
+			assert_true(scale.is_measured);
+			/* the more it differs from 1, the more it must differ by now */
+			assert_true(scale.scale >= 1 + 0.8 * (scales[i] - 1));
+			assert_true(scale.scale <= 1.05 * scales[i]);
+		}
+	}
+}
+
+/* Small costs and few hits tell nothing; a slower target isn't a negative cost. */
+static void test_scale_needs_evidence(void **state)
+{
+	struct budget_pace little[] = { { 1000, 1300 } }, few[] = { { 3, 100 } },
+			   slower[] = { { 1000, 300 } };
+	struct budget_scale scale;
+
+	(void)state;
+	budget_scale_init(&scale);
+	assert_false(budget_scale_compare(&scale, little, 1, span_of(0.01), span_of(0.002)));
+	assert_false(budget_scale_compare(&scale, few, 1, span_of(0.5), span_of(0)));
+	assert_true(scale.scale == 1 && !scale.is_measured);
+	assert_true(budget_scale_compare(&scale, slower, 1, span_of(0.5), span_of(0)));
+	assert_true(scale.scale == 1);
+}
+
+/* One strange measurement after several good ones changes little; a minute later it counts. */
+static void test_scale_is_steady(void **state)
+{
+	struct budget_scale scale;
+
+	(void)state;
+	budget_scale_init(&scale);
+	for (int i = 0; i < 5; i++) {
+		struct budget_pace good[] = { { hits_at(2, 0.2), hits_at(2, 0) } };
+
+		assert_true(budget_scale_compare(&scale, good, 1, span_of(0.2), span_of(0)));
+	}
+	for (int aged = 0; aged < 2; aged++) {
+		struct budget_pace odd[] = { { hits_at(8, 0.1), hits_at(8, 0) } };
+		struct budget_scale copy = scale;
+
+		if (aged)
+			budget_scale_age(&copy, 60);
+		assert_true(budget_scale_compare(&copy, odd, 1, span_of(0.1), span_of(0)));
+		assert_true(aged ? copy.scale > 6 : copy.scale < 5);
+	}
+}
+
+enum { LOOKED_AT = 4 };
+
+/* A session with a budget, as far as looks need it. */
+struct looked {
+	struct session *session;
+	struct budget *budget;
+	struct tracepoint *tracepoints;
+	struct demotion *demotions;
+};
+
+static struct looked make_looked(void)
+{
+	struct looked l = { calloc(1, sizeof(*l.session)), calloc(1, sizeof(*l.budget)),
+			    calloc(LOOKED_AT, sizeof(*l.tracepoints)),
+			    calloc(LOOKED_AT, sizeof(*l.demotions)) };
+
+	assert_true(l.session && l.budget && l.tracepoints && l.demotions);
+	l.session->budget = l.budget;
+	budget_scale_init(&l.budget->scale);
+	l.budget->count = LOOKED_AT;
+	l.budget->tracepoints = calloc(LOOKED_AT, sizeof(*l.budget->tracepoints));
+	l.budget->paces = calloc(LOOKED_AT, sizeof(*l.budget->paces));
+	for (size_t i = 0; i < LOOKED_AT; i++) {
+		l.demotions[i].cost = 1000;
+		l.tracepoints[i].demotion = &l.demotions[i];
+		l.budget->tracepoints[i] = &l.tracepoints[i];
+		assert_true(vec_push(&l.session->tracepoints, &l.tracepoints[i]));
+	}
+	return l;
+}
+
+static void free_looked(struct looked *l)
+{
+	vec_free(&l->session->tracepoints);
+	free(l->budget->tracepoints);
+	free(l->budget->paces);
+	free(l->session);
+	free(l->budget);
+	free(l->tracepoints);
+	free(l->demotions);
+}
+
+/* The next look, 50 ms later, at so many hits of each tracepoint. */
+static void look_at(struct looked *l, uint64_t hits, double share)
+{
+	for (size_t i = 0; i < LOOKED_AT; i++)
+		l->demotions[i].hits = hits;
+	l->budget->look = span_of(share);
+	budget_measure_look(l->session, l->budget, l->budget->measured + 50000000);
+}
+
+/* (U14) Looks before a change are compared with those after it: not with the one in which levels
+ * changed, nor with one that counts what is off. */
+static void test_looks_are_compared(void **state)
+{
+	struct looked l = make_looked();
+
+	(void)state;
+	look_at(&l, 1000, 0.2);
+	look_at(&l, 1000, 0.2);
+	l.tracepoints[0].level = SWITCH_OFF;
+	budget_measure_change(l.session, l.budget, l.budget->measured);
+	look_at(&l, 123456, 0.1);
+	l.budget->peeks = true;
+	look_at(&l, 654321, 0.1);
+	l.budget->peeks = false;
+	assert_false(l.budget->scale.is_measured);
+	look_at(&l, 4000, 0.05); /* (1 - 4 * 0.05) / (1 - 4 * 0.2) */
+	assert_true(l.budget->scale.is_measured);
+	assert_true(l.budget->scale.scale > 3.8 && l.budget->scale.scale <= 4.01);
+	for (size_t i = 0; i < LOOKED_AT; i++)
+		assert_true(l.demotions[i].cost == 1000 * l.budget->scale.scale);
+	free_looked(&l);
+}
+
+/* A change that nobody can judge in time is forgotten: the load is another one by then. */
+static void test_an_old_change_is_forgotten(void **state)
+{
+	struct looked l = make_looked();
+
+	(void)state;
+	look_at(&l, 1000, 0.2);
+	budget_measure_change(l.session, l.budget, l.budget->measured);
+	look_at(&l, 1000, 0.2);
+	l.budget->measured += 60ULL * 1000000000;
+	look_at(&l, 4000, 0.05);
+	assert_false(l.budget->scale.is_measured);
+	free_looked(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -223,6 +395,11 @@ int main(void)
 		cmocka_unit_test(test_trampolines_are_timed),
 		cmocka_unit_test(test_costs_fall_by_level),
 		cmocka_unit_test(test_spread),
+		cmocka_unit_test(test_scale_is_found),
+		cmocka_unit_test(test_scale_needs_evidence),
+		cmocka_unit_test(test_scale_is_steady),
+		cmocka_unit_test(test_looks_are_compared),
+		cmocka_unit_test(test_an_old_change_is_forgotten),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,6 @@
 #include "control/session/change.h"
 #include "control/session/place.h"
 #include "control/tracers/count/demotion.h"
-#include "control/tracers/count/hit_cost.h"
 
 #define SECOND 1000000000ULL
 #define OUT_PAUSE_NS (SECOND / 5) /* from one stop to the next */
@@ -60,10 +59,11 @@ void budget_out_take(struct session *session, struct budget *budget, double exce
 	budget_out_list(session, false, &list);
 	for (; count < list.count && excess > 0 && list.items[count]->demotion->rate > 0; count++)
 		excess -= list.items[count]->demotion->rate *
-			  hit_cost_of(list.items[count], session->spread).off;
+			  budget_hit_cost(session, list.items[count]).off;
 	list.count = count;
 	if (count) {
 		error_free(change_release(session, &list)); /* what it can't do stays off */
+		budget_measure_change(session, budget, now);
 		budget->out_at = now;
 		budget->out_cpu = budget->cpu_share;
 		budget->back_pause = budget->back_pause ? budget->back_pause : FIRST_NS;
@@ -88,6 +88,7 @@ void budget_out_back(struct session *session, struct budget *budget, uint64_t no
 
 		if (error)
 			error_free(change_release(session, &list));
+		budget_measure_change(session, budget, now);
 		budget->back_pause = is_calmer				? FIRST_NS :
 				     budget->back_pause * 2 < LAST_NS ? budget->back_pause * 2 :
 									LAST_NS;

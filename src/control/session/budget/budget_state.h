@@ -6,7 +6,9 @@
 
 #include "budget.h"
 #include "budget_choice.h"
+#include "budget_scale.h"
 #include "control/session/state/session_state.h"
+#include "control/tracers/count/hit_cost.h"
 
 struct tracepoint_step {
 	struct tracepoint *tracepoint;
@@ -33,6 +35,14 @@ struct budget {
 	 * put back, and how long that was put off. */
 	uint64_t out_at, back_at, back_pause;
 	double out_cpu;
+	/* Of budget_measure.c. Costs are as timed. */
+	struct budget_scale scale;
+	struct budget_span look; /* since the last look */
+	struct budget_span span, span_before; /* since the last change of levels; before it */
+	uint64_t changed_at; /* begin of the change that is being measured; 0: none */
+	uint64_t measured; /* the last look */
+	bool settles; /* levels have changed since the last look */
+	struct budget_pace *paces; /* room */
 	uint32_t type; /* of the steps' events; 0: none */
 	struct budget_item *items;
 	struct tracepoint **tracepoints; /* of these items */
@@ -40,6 +50,21 @@ struct budget {
 	size_t count, room;
 	VEC(struct tracepoint_step) steps;
 };
+
+/* Before hits are read: notes the CPU times. False: out of memory. */
+bool budget_look_begin(struct session *session, struct budget *budget);
+/* Computes what the hits of the last `ns` have cost, and rates. False: out of memory. */
+bool budget_look(struct session *session, struct budget *budget, uint64_t ns);
+/* What a hit costs in this target. */
+struct hit_cost budget_hit_cost(const struct session *session, const struct tracepoint *tracepoint);
+/* The cost of the hits of tracepoints that are off, and still in the code, in ns per second. */
+double budget_off_cost(const struct session *session, const struct budget *budget);
+
+/* Between a look and what is decided: compares what the target got done before and after the last
+ * change. */
+void budget_measure_look(struct session *session, struct budget *budget, uint64_t now);
+/* Levels have changed, or tracepoints have come or gone. */
+void budget_measure_change(const struct session *session, struct budget *budget, uint64_t now);
 
 #define BUDGET_OUT_MAX 1024 /* per stop */
 

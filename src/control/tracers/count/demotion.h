@@ -23,6 +23,7 @@ struct demotion {
 	double passed; /* the share of hits that a filter let through */
 	double rate; /* the hits per second of CPU time that the target used for itself */
 	double peak, peak_before; /* the highest rates of the last seconds */
+	uint64_t span_hits, hits_before; /* of budget_measure.c: since the last change; before it */
 	uint64_t off_since, off_ns; /* of CLOCK_MONOTONIC; time without any count, before that */
 	uint64_t steps; /* changes of its level */
 	bool is_out; /* taken out of the code, while it is off */

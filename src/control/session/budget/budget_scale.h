@@ -1,0 +1,48 @@
+/*
+ * budget_scale.h - how much more a hit costs in this target than trampolines that run in a loop
+ * (trampoline/hit_timing.h).
+ *
+ * Other programs, the kernel and the target itself use the caches between two hits of a tracepoint.
+ * So a hit takes up to some twenty times as long as in a loop, and nobody knows beforehand. What
+ * the target gets done tells: where levels were lowered, hits of tracepoints that are still counted
+ * come as much faster as the others have cost before, per CPU time of the target.
+ *
+ * With the timed cost of all hits as a share x of the CPU time, hits per CPU time are in proportion
+ * to 1 - scale * x. Two times with different levels give the scale. The less they tell (few hits,
+ * small shares), the less the scale changes.
+ *
+ * Pure.
+ */
+#ifndef DYNTRACE_BUDGET_SCALE_H
+#define DYNTRACE_BUDGET_SCALE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct budget_scale {
+	double scale; /* 1 to BUDGET_SCALE_MAX */
+	double doubt; /* its variance */
+	bool is_measured;
+};
+#define BUDGET_SCALE_MAX 40
+
+/* Hits of one tracepoint in two times, between which levels have changed. */
+struct budget_pace {
+	uint64_t before, after;
+};
+
+/* What one of these times has cost. */
+struct budget_span {
+	double cpu; /* ns of the target's CPU time, with all costs */
+	double cost; /* ns, as timed: without the scale */
+};
+
+void budget_scale_init(struct budget_scale *scale);
+/* Time passes: what was measured tells less and less. */
+void budget_scale_age(struct budget_scale *scale, double seconds);
+/* Compares two times. Sorts `paces`. True: the scale was measured. */
+bool budget_scale_compare(struct budget_scale *scale, struct budget_pace *paces, size_t count,
+			  struct budget_span before, struct budget_span after);
+
+#endif
