@@ -164,6 +164,26 @@ static void test_out_by_rate(void **state)
 	free(demotions);
 }
 
+/* What is out is expected to come half as often after every ten seconds, and as often as the target
+ * works: up to a tenth of a processor it may do what it likes. */
+static void test_out_expected(void **state)
+{
+	static const uint64_t second = 1000000000;
+	struct demotion demotion = { .rate = 800, .out_since = second };
+	struct budget budget = { .busy = 0.5, .busy_before = 0.01 };
+
+	(void)state;
+	assert_true(budget_out_expected(&budget, &demotion, 2 * second) == 800);
+	assert_true(budget_out_expected(&budget, &demotion, 12 * second) == 400);
+	assert_true(budget_out_expected(&budget, &demotion, 32 * second) == 100);
+	budget.busy = 0; /* the last second isn't enough */
+	budget.busy_before = 0.5;
+	assert_true(budget_out_expected(&budget, &demotion, 2 * second) == 800);
+	budget.busy_before = BUDGET_IDLE_CPU / 4;
+	assert_true(budget_out_expected(&budget, &demotion, 2 * second) == 200);
+	assert_true(budget_out_expected(&budget, &demotion, UINT64_MAX) == 0);
+}
+
 /* Trampolines run in this process: each hit is recorded, counted or neither. */
 static void test_trampolines_are_timed(void **state)
 {
@@ -392,6 +412,7 @@ int main(void)
 		cmocka_unit_test(test_one_step_at_a_time),
 		cmocka_unit_test(test_any_rates),
 		cmocka_unit_test(test_out_by_rate),
+		cmocka_unit_test(test_out_expected),
 		cmocka_unit_test(test_trampolines_are_timed),
 		cmocka_unit_test(test_costs_fall_by_level),
 		cmocka_unit_test(test_spread),

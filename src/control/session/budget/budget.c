@@ -81,7 +81,7 @@ static void lower(struct session *session, struct budget *budget, double limit, 
 
 static void raise_levels(struct session *session, struct budget *budget, double limit, uint64_t now)
 {
-	budget_out_back(session, budget, now);
+	budget_out_back(session, budget, limit - sum_costs(session, budget), now);
 	if (now < budget->changed + RAISE_PAUSE_NS)
 		return;
 	set_peaks(budget);

@@ -9,7 +9,6 @@
 #include "control/tracers/count/count_tracer.h"
 #include "control/tracers/count/demotion.h"
 
-#define IDLE_CPU 0.1 /* processors: a target that uses less counts as if it used so much */
 /* This share of its CPU time is the target's own at least: hits may cost less than by estimate. */
 #define OWN_LEAST 0.05
 #define SHORT_NS 100.0 /* a call that takes longer tells more */
@@ -251,9 +250,19 @@ double budget_off_cost(const struct session *session, const struct budget *budge
 	return sum;
 }
 
+static void note_busy(struct budget *budget, double processors)
+{
+	if (budget->new_peaks) {
+		budget->busy_before = budget->busy;
+		budget->busy = 0;
+	}
+	if (budget->busy < processors)
+		budget->busy = processors;
+}
+
 bool budget_look(struct session *session, struct budget *budget, uint64_t ns)
 {
-	double cost = 0, unseen = 0, idle = IDLE_CPU * (double)ns;
+	double cost = 0, unseen = 0, idle = BUDGET_IDLE_CPU * (double)ns;
 
 	if (!list(session, budget))
 		return false;
@@ -269,9 +278,9 @@ bool budget_look(struct session *session, struct budget *budget, uint64_t ns)
 	double cpu = (double)spent(session, budget, ns), own = (cpu - cost) / (1 + unseen);
 	own = own > OWN_LEAST * cpu ? own : OWN_LEAST * cpu;
 	budget->look = (struct budget_span){ cpu, (cost + unseen * own) / budget->scale.scale };
+	note_busy(budget, cpu / (double)ns);
 	own = own > idle ? own : idle;
 	budget->own = own;
-	budget->cpu_share = own / (double)ns;
 	for (size_t i = 0; i < budget->count; i++)
 		rate(session, budget, budget->tracepoints[i], own, &budget->items[i]);
 	return true;

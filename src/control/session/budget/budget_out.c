@@ -1,9 +1,9 @@
 /*
  * budget_out.c - tracepoints that cost too much even while they are off: the jump to the trampoline
  * and back takes some ns in a program with thousands of them. They are taken out of the code, many
- * in one stop, and put back when the target uses less CPU time, or later and later to try.
+ * in one stop, and put back when what they would cost fits again: the target uses less CPU time, or
+ * may do other things by now. What is known of their hits is worth half after some seconds.
  */
-#include <assert.h>
 #include <stdlib.h>
 
 #include "budget_state.h"
@@ -14,9 +14,10 @@
 
 #define SECOND 1000000000ULL
 #define OUT_PAUSE_NS (SECOND / 5) /* from one stop to the next */
-#define FIRST_NS (10 * SECOND) /* until they are tried again; doubles */
-#define LAST_NS (160 * SECOND)
-#define SOONEST_NS (3 * SECOND) /* if the target uses half as much CPU time by then */
+#define BACK_PAUSE_NS (10 * SECOND) /* from putting some back to the next */
+#define SOONEST_NS (3 * SECOND) /* after the last ones were taken out */
+#define ASK_NS (SECOND / 2)
+#define HALF_LIFE_NS (10 * SECOND) /* of rates that nobody sees */
 
 static int by_rate(const void *a, const void *b)
 {
@@ -48,6 +49,17 @@ void budget_out_list(const struct session *session, bool is_out, struct tracepoi
 	ret_list->count = ret_list->count < BUDGET_OUT_MAX ? ret_list->count : BUDGET_OUT_MAX;
 }
 
+/* Which of them are out by now? */
+static void note_out(const struct tracepoint_list *list, uint64_t now)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		struct demotion *demotion = list->items[i]->demotion;
+
+		demotion->is_out = !list->items[i]->probe.site;
+		demotion->out_since = now;
+	}
+}
+
 void budget_out_take(struct session *session, struct budget *budget, double excess, uint64_t now)
 {
 	struct tracepoint_list list = { 0 };
@@ -65,36 +77,57 @@ void budget_out_take(struct session *session, struct budget *budget, double exce
 		error_free(change_release(session, &list)); /* what it can't do stays off */
 		budget_measure_change(session, budget, now);
 		budget->out_at = now;
-		budget->out_cpu = budget->cpu_share;
-		budget->back_pause = budget->back_pause ? budget->back_pause : FIRST_NS;
-		budget->back_at = now + budget->back_pause;
 	}
-	for (size_t i = 0; i < count; i++)
-		list.items[i]->demotion->is_out = !list.items[i]->probe.site;
+	note_out(&list, now);
 	vec_free(&list);
 }
 
-void budget_out_back(struct session *session, struct budget *budget, uint64_t now)
+double budget_out_expected(const struct budget *budget, const struct demotion *demotion,
+			   uint64_t now)
 {
-	bool is_calmer = budget->cpu_share < budget->out_cpu / 2 &&
-			 now >= budget->out_at + SOONEST_NS;
+	double busy = budget->busy > budget->busy_before ? budget->busy : budget->busy_before;
+	double rate = demotion->rate;
+
+	for (uint64_t age = now - demotion->out_since; age >= HALF_LIFE_NS && rate > 0;
+	     age -= HALF_LIFE_NS)
+		rate /= 2;
+	return busy < BUDGET_IDLE_CPU ? rate * busy / BUDGET_IDLE_CPU : rate;
+}
+
+/* Shortens the list to those whose hits would fit, while they are off. */
+static void keep_fitting(const struct session *session, const struct budget *budget, double room,
+			 uint64_t now, struct tracepoint_list *list)
+{
+	size_t count = 0;
+
+	for (; count < list->count; count++) {
+		struct tracepoint *tracepoint = list->items[count];
+
+		room -= budget_out_expected(budget, tracepoint->demotion, now) *
+			budget_hit_cost(session, tracepoint).off;
+		if (room < 0)
+			break;
+	}
+	list->count = count;
+}
+
+void budget_out_back(struct session *session, struct budget *budget, double room, uint64_t now)
+{
 	struct tracepoint_list list = { 0 };
 
-	if (!budget->out_at || (now < budget->back_at && !is_calmer))
+	if (!budget->out_at || now < budget->out_at + SOONEST_NS || now < budget->back_at)
 		return;
+	budget->back_at = now + ASK_NS;
 	budget_out_list(session, true, &list);
+	keep_fitting(session, budget, room, now, &list);
 	if (list.count) {
 		_cleanup_error_ struct error *error = place_list(session, &list, NULL);
 
 		if (error)
 			error_free(change_release(session, &list));
 		budget_measure_change(session, budget, now);
-		budget->back_pause = is_calmer				? FIRST_NS :
-				     budget->back_pause * 2 < LAST_NS ? budget->back_pause * 2 :
-									LAST_NS;
-		budget->back_at = now + budget->back_pause;
+		budget->back_at = now + BACK_PAUSE_NS;
 	}
-	for (size_t i = 0; i < list.count; i++)
-		list.items[i]->demotion->is_out = !list.items[i]->probe.site;
+	note_out(&list, now);
 	vec_free(&list);
 }

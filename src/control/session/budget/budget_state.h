@@ -8,7 +8,10 @@
 #include "budget_choice.h"
 #include "budget_scale.h"
 #include "control/session/state/session_state.h"
+#include "control/tracers/count/demotion.h"
 #include "control/tracers/count/hit_cost.h"
+
+#define BUDGET_IDLE_CPU 0.1 /* processors: a target that uses less counts as if it used so much */
 
 struct tracepoint_step {
 	struct tracepoint *tracepoint;
@@ -30,11 +33,9 @@ struct budget {
 	struct budget_cpu *cpu; /* by session->processes */
 	size_t cpu_count;
 	double own; /* ns: CPU time that the target used for itself before the last look */
-	double cpu_share; /* of the target at the last look, its own part; in processors */
-	/* Of budget_out.c: the last time that some were taken out, cpu_share then; when they are
-	 * put back, and how long that was put off. */
-	uint64_t out_at, back_at, back_pause;
-	double out_cpu;
+	double busy, busy_before; /* processors that the target used at most: in the last seconds */
+	/* Of budget_out.c: when some were taken out last; when to ask which can come back. */
+	uint64_t out_at, back_at;
 	/* Of budget_measure.c. Costs are as timed. */
 	struct budget_scale scale;
 	struct budget_span look; /* since the last look */
@@ -73,8 +74,11 @@ void budget_measure_change(const struct session *session, struct budget *budget,
 void budget_out_list(const struct session *session, bool is_out, struct tracepoint_list *ret_list);
 /* Takes so many out of the code that this much is saved, in ns per second. */
 void budget_out_take(struct session *session, struct budget *budget, double excess, uint64_t now);
-/* Puts them back, if it is time. */
-void budget_out_back(struct session *session, struct budget *budget, uint64_t now);
+/* Puts those back whose hits fit into `room`, ns per second, while they are off; if it is time. */
+void budget_out_back(struct session *session, struct budget *budget, double room, uint64_t now);
+/* The rate that one is expected to have, if it is put back now. */
+double budget_out_expected(const struct budget *budget, const struct demotion *demotion,
+			   uint64_t now);
 
 /* Writes the steps to the trace, and forgets them. */
 struct error *budget_steps_write(struct session *session, struct budget *budget);

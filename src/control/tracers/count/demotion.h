@@ -27,6 +27,7 @@ struct demotion {
 	uint64_t off_since, off_ns; /* of CLOCK_MONOTONIC; time without any count, before that */
 	uint64_t steps; /* changes of its level */
 	bool is_out; /* taken out of the code, while it is off */
+	uint64_t out_since;
 	bool is_touched; /* its other cell (count_use) is in use: reading it costs no memory */
 	bool is_named; /* in the enumeration of the trace's steps */
 };
