@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from harness import Program, Snapshot, Trace, comm_of, counts, status, summary_rows, threads, until
+from harness import Program, Snapshot, Trace, comm_of, counts, maps, status, summary_rows, threads, until
 
 
 def test_redis_counts_the_same(dyntrace, redis):
@@ -157,6 +157,43 @@ def test_stopped_process_stays_stopped(dyntrace, program):
     assert trace.names() == {}
     os.kill(spin.pid, signal.SIGCONT)
     spin.finish()
+
+
+PROLIFIC = r"""
+    #include <signal.h>
+    #include <stdio.h>
+    #include <time.h>
+    #include <unistd.h>
+    __attribute__((noinline)) void foo(void) { __asm__ volatile(""); }
+    int main(void) {
+        const struct timespec pause = { 0, 10000000 };
+        int ends[2];
+        char c;
+        if (pipe(ends)) return 1;
+        signal(SIGCHLD, SIG_IGN);
+        puts("ready"); fflush(stdout);
+        for (;;) {
+            foo();
+            if (!fork()) { close(ends[1]); _exit(read(ends[0], &c, 1) > 0); }
+            nanosleep(&pause, NULL);
+        }
+    }"""
+
+
+def test_children_that_are_forked_while_dyntrace_leaves(dyntrace, processes, scratch):
+    """No child keeps the agent's memory, whenever it was forked."""
+    path = os.path.join(scratch, "prolific")
+    subprocess.run(["gcc", "-O1", "-x", "c", "-o", path, "-"], check=True, text=True, input=PROLIFIC)
+    target = processes.start([path], stdout=subprocess.PIPE, text=True)
+    assert target.stdout.readline() == "ready\n"
+    result = dyntrace("trace", "-p", target.pid, "--function", "foo", "-o", dyntrace.new_output(), "--for", "0.05")
+    assert "stays in process" not in result.stderr
+    target.send_signal(signal.SIGSTOP)
+    with open(f"/proc/{target.pid}/task/{target.pid}/children") as file:
+        children = file.read().split()
+    kept = [pid for pid in children if "memfd:dyntrace" in "".join(maps(pid))]
+    target.kill()  # the others see the end of their pipe
+    assert children and not kept
 
 
 def test_forked_children_are_cleaned_up(dyntrace, redis):

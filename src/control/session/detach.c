@@ -303,12 +303,14 @@ static bool is_holder(const struct holders *holders, pid_t pid)
 	return false;
 }
 
-/* Adds forked children that aren't in the list yet. True: it found some. */
-static bool add_children(struct session *session, struct holders *holders,
+/* Adds forked children that aren't in the list yet: all, or those that aren't older than the agent.
+ * True: it found some. */
+static bool add_children(struct session *session, struct holders *holders, bool all,
 			 struct session_summary *summary)
 {
 	struct tids pids = { 0 };
-	struct error *error = holders_find(session->agent, &pids);
+	struct error *error = all ? holders_find(session->agent, &pids) :
+				    holders_find_forked(session->agent, &pids);
 	bool any = false;
 
 	for (size_t i = 0; !error && i < pids.count; i++) {
@@ -338,6 +340,33 @@ static bool is_child(const struct session *session, struct proc *proc)
 	return proc->pid != root->proc->pid && proc_is_alive(proc);
 }
 
+static void unmap_holder(struct session *session, const struct holder *holder,
+			 struct session_summary *summary)
+{
+	if (holder->quiet && proc_is_alive(holder->proc) &&
+	    session_may_have_code(session, holder->proc))
+		note_left(summary, holder->proc->pid,
+			  unless_gone(session, holder->proc,
+				      unmap_process(session, holder->proc)));
+	summary->children += is_child(session, holder->proc);
+}
+
+/* The target first: a child that is forked later has none of our memory. */
+static void unmap_holders(struct session *session, struct holders *holders,
+			  struct session_summary *summary)
+{
+	size_t done = 0;
+
+	assert(holders->items[0].proc == session->proc);
+	for (int round = 0; round < CHILDREN_ROUNDS; round++) {
+		while (done < holders->count)
+			unmap_holder(session, &holders->items[done++], summary);
+		/* forked while the others were found, or by one of them while it still had it */
+		if (!add_children(session, holders, false, summary))
+			return;
+	}
+}
+
 /* First all processes stop recording, then session->quiet may look at the pool, then everything is
  * unmapped. */
 struct error *detach_all(struct session *session, struct session_summary *summary)
@@ -350,23 +379,18 @@ struct error *detach_all(struct session *session, struct session_summary *summar
 	error_free(judged_renew(session->proc)); /* each call asks the verdict */
 	library_notice_end(session);
 	add_holder(session, &holders, session->proc, summary);
-	for (int round = 0; round < CHILDREN_ROUNDS && add_children(session, &holders, summary);
+	for (int round = 0; round < CHILDREN_ROUNDS && holders.count &&
+			    add_children(session, &holders, true, summary);
 	     round++)
 		;
 	if (session->quiet)
 		error = session->quiet(session);
 	tracers_leave(session, summary);
+	if (holders.count)
+		unmap_holders(session, &holders, summary);
 	for (size_t i = 0; i < holders.count; i++) {
-		struct holder *holder = &holders.items[i];
-
-		if (holder->quiet && proc_is_alive(holder->proc) &&
-		    session_may_have_code(session, holder->proc))
-			note_left(summary, holder->proc->pid,
-				  unless_gone(session, holder->proc,
-					      unmap_process(session, holder->proc)));
-		summary->children += is_child(session, holder->proc);
-		if (holder->proc != session->proc)
-			proc_close(holder->proc);
+		if (holders.items[i].proc != session->proc)
+			proc_close(holders.items[i].proc);
 	}
 	vec_free(&holders);
 	return error;
