@@ -79,7 +79,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 44
+#define DT_LAYOUT_VERSION 45
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -511,7 +511,7 @@ struct dt_pool {
 	struct dt_counter counters[DT_COUNTERS_MAX];
 	struct dt_exec execs[DT_EXECS_MAX];
 	uint64_t execs_missed; /* execve calls that the controller missed */
-	/* a thread forbids itself the clock; a process that was just forked may have no clock */
+	/* a thread of some process forbids itself the clock: hits aren't limited by it any more */
 	uint32_t clockless;
 	uint32_t pad3;
 	uint64_t pad2[6];
@@ -664,7 +664,9 @@ struct dt_quiet {
 struct dt_inherited {
 	uint32_t filtered; /* the process filters its system calls: the agent makes none (H26) */
 	uint32_t tid_offset; /* as dt_control's, found before the filter came; 0: not known */
-	uint32_t pad[DT_PAGE / 4 - 2];
+	/* a thread of the process forbids itself the clock: those without a slot may not have it */
+	uint32_t clockless;
+	uint32_t pad[DT_PAGE / 4 - 3];
 };
 
 struct dt_state {
@@ -682,8 +684,7 @@ struct dt_state {
 	/* The number of this process among those of the pool; 0: none yet, as with `pid`. Pids
 	 * don't tell processes in different pid namespaces apart. */
 	uint32_t process;
-	/* a thread of the process forbids itself the clock: those without a slot may not have it */
-	uint32_t clockless;
+	uint32_t pad2;
 	uint64_t quiet_marks; /* made so far */
 	uint32_t loud; /* threads that may be making a system call in the agent (Q6) */
 	uint32_t pad0;

@@ -137,6 +137,17 @@ static long read_vector(const struct dyntrace_hit *hit, uint64_t *to, uint64_t n
 	return 0;
 }
 
+static uint32_t find_tid(const struct dt_control *control)
+{
+	uint32_t pid, tid;
+
+	if (!agent_begin_call(control, &pid))
+		return thread_block_tid(control);
+	tid = sys_gettid();
+	agent_end_call(control, pid);
+	return tid;
+}
+
 long dt_call_op(const struct dyntrace_hit *hit, unsigned what, const void *from, void *to,
 		uint64_t size)
 {
@@ -150,7 +161,7 @@ long dt_call_op(const struct dyntrace_hit *hit, unsigned what, const void *from,
 			       (long)safe_read(control, (uint64_t)from, to, size);
 	case DYNTRACE_OP_EMIT: return emit(control, from, to, size);
 	case DYNTRACE_OP_VECTOR: return read_vector(hit, to, size);
-	case DYNTRACE_OP_TID: return (long)sys_gettid();
+	case DYNTRACE_OP_TID: return (long)find_tid(control);
 	default: return -1;
 	}
 }
@@ -164,6 +175,17 @@ uint64_t *call_word(const struct dt_control *control, const struct dt_slot *slot
 	return &state->calls[slot - state->slots];
 }
 
+static bool find_altstack(const struct dt_control *control, struct sys_altstack *ret_stack)
+{
+	uint32_t pid;
+
+	if (control->flags & DT_NO_ALTSTACK || !agent_begin_call(control, &pid))
+		return false;
+	int64_t error = sys_call3(SYS_SIGALTSTACK, 0, (uint64_t)ret_stack, 0);
+	agent_end_call(control, pid);
+	return !error;
+}
+
 /* (C2) */
 uint64_t call_is_left(const struct dt_control *control)
 {
@@ -171,9 +193,7 @@ uint64_t call_is_left(const struct dt_control *control)
 	struct dt_slot *slot = slow_find_ours(control);
 	uint64_t here = (uint64_t)&stack, frame = slot ? *call_word(control, slot) : 0;
 
-	if (!frame || here <= frame || agent_is_quiet(control) ||
-	    control->flags & DT_NO_ALTSTACK ||
-	    sys_call3(SYS_SIGALTSTACK, 0, (uint64_t)&stack, 0))
+	if (!frame || here <= frame || !find_altstack(control, &stack))
 		return 0;
 	if (!(stack.flags & SYS_SS_DISABLE) && here - stack.start < stack.size &&
 	    frame - stack.start >= stack.size)

@@ -42,7 +42,9 @@ uint64_t exec_ask(const struct dt_control *control)
 	__atomic_store_n(&exec->state, DT_EXEC_ASKED, __ATOMIC_RELEASE);
 	chunk_wake(control);
 	while (__atomic_load_n(&exec->state, __ATOMIC_ACQUIRE) == DT_EXEC_ASKED) {
-		if (sys_now_ns() < deadline && !agent_is_orphan(control)) {
+		/* not while another thread brings a filter (Q6) */
+		if (!agent_is_quiet(control) && sys_now_ns() < deadline &&
+		    !agent_is_orphan(control)) {
 			sys_futex_wait(&exec->state, DT_EXEC_ASKED, EXEC_WAIT_NS);
 			continue;
 		}

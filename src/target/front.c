@@ -254,8 +254,7 @@ bool front_guard_action(const struct dt_control *control, const uint64_t args[4]
 	struct dt_sigaction *own = &fronts->actions[index], was = *own;
 	bool wanted = sets && new.handler > 1 && !(new.flags & SA_RESETHAND);
 	/* a child of vfork has actions of its own, but this memory */
-	if (sets && !agent_is_quiet(control) && (uint32_t)sys_getpid() != fronts->pid &&
-	    agent_state(control)->pid)
+	if (sets && !handler_is_ours(control, fronts->pid))
 		return false;
 	if (wanted) {
 		*own = new;

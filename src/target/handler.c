@@ -60,12 +60,29 @@ uint64_t handler_chain(struct dt_sigaction *own, uint32_t signal, const struct h
 
 /* ---- the target's rt_sigaction --------------------------------------------------------------- */
 
+bool handler_is_ours(const struct dt_control *control, uint32_t pid)
+{
+	uint32_t before, caller;
+
+	if (!agent_begin_call(control, &before))
+		return true;
+	caller = sys_getpid();
+	agent_end_call(control, before);
+	return caller == pid || !agent_state(control)->pid;
+}
+
 bool handler_read(const struct dt_control *control, uint64_t from, uint64_t *words, uint32_t count)
 {
+	uint32_t pid;
+
 	if (!from)
 		return false;
-	if (!agent_is_quiet(control) && !(control->flags & DT_NO_READ))
-		return sys_read_self(from, words, count * 8u) == (int64_t)(count * 8u);
+	if (!(control->flags & DT_NO_READ) && agent_begin_call(control, &pid)) {
+		int64_t done = sys_read_self(from, words, count * 8u);
+
+		agent_end_call(control, pid);
+		return done == (int64_t)(count * 8u);
+	}
 	for (uint32_t i = 0; i < count; i++)
 		words[i] = ((const uint64_t *)from)[i];
 	return true;
@@ -76,10 +93,15 @@ bool handler_write(const struct dt_control *control, uint64_t to, const uint64_t
 {
 	struct sys_iovec local = { (uint64_t)words, count * 8u };
 	struct sys_iovec remote = { to, count * 8u };
+	uint32_t pid;
 
-	if (!agent_is_quiet(control) && !(control->flags & DT_NO_READ))
-		return sys_call6(SYS_PROCESS_VM_WRITEV, sys_getpid(), (uint64_t)&local, 1,
-				 (uint64_t)&remote, 1, 0) == (int64_t)(count * 8u);
+	if (!(control->flags & DT_NO_READ) && agent_begin_call(control, &pid)) {
+		int64_t done = sys_call6(SYS_PROCESS_VM_WRITEV, sys_getpid(), (uint64_t)&local, 1,
+					 (uint64_t)&remote, 1, 0);
+
+		agent_end_call(control, pid);
+		return done == (int64_t)(count * 8u);
+	}
 	for (uint32_t i = 0; i < count; i++)
 		((uint64_t *)to)[i] = words[i];
 	return true;
@@ -92,8 +114,7 @@ bool handler_exchange(const struct dt_control *control, struct dt_sigaction *own
 
 	if (args[1] && !handler_read(control, args[1], (uint64_t *)&new, sizeof(new) / 8))
 		return false;
-	if (args[1] && (agent_is_quiet(control) || (uint32_t)sys_getpid() == pid ||
-			!agent_state(control)->pid))
+	if (args[1] && handler_is_ours(control, pid))
 		*own = new; /* not for a child of vfork, which has actions of its own */
 	*ret_result = 0;
 	if (args[2] && !handler_write(control, args[2], (const uint64_t *)&old, sizeof(old) / 8))

@@ -47,8 +47,13 @@ extern const uint8_t front_entry[] __attribute__((visibility("hidden")));
 uint64_t handler_chain(struct dt_sigaction *own, uint32_t signal, const struct handler_info *info,
 		       struct handler_context *context);
 
+/* Is the caller process `pid`, or a forked child, and not a child of vfork, which has this memory
+ * but actions of its own? If no system call may be made: yes. */
+bool handler_is_ours(const struct dt_control *control, uint32_t pid);
+
 /* Reads words at an address from the target. If no system call may be made, it is believed. */
 bool handler_read(const struct dt_control *control, uint64_t from, uint64_t *words, uint32_t count);
+
 /* Writes words likewise. */
 bool handler_write(const struct dt_control *control, uint64_t to, const uint64_t *words,
 		   uint32_t count);

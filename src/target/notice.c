@@ -31,6 +31,7 @@ static bool notice_is_answered(const struct dt_pool *pool, uint32_t ticket)
 static bool notice_may_wait(const struct dt_control *control)
 {
 	return (__atomic_load_n(&control->flags, __ATOMIC_RELAXED) & DT_WAIT_MODULES) &&
+	       !agent_is_quiet(control) && /* another thread brings a filter (Q6) */
 	       !__atomic_load_n(&agent_pool(control)->modules_expired, __ATOMIC_RELAXED);
 }
 

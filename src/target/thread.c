@@ -414,9 +414,9 @@ bool thread_has_clock(const struct dt_control *control)
 	struct dt_state *state = agent_state(control);
 	uint64_t base = sys_fs_base();
 
-	if (!state->clockless && (state->pid || !agent_pool(control)->clockless))
+	if (!state->inherited.clockless)
 		return true;
-	/* a thread that has no slot yet may be a child of one without a clock */
+	/* a thread that has no slot yet may be a child of one without a clock, as may a process */
 	const struct dt_slot *slot = thread_find(state, base, ~base);
 	return state->pid && slot && agent_slot_is_ours(slot);
 }
@@ -425,7 +425,7 @@ uint64_t thread_lose_clock(const struct dt_control *control)
 {
 	struct dt_slot *slot = thread_slot(control, 0);
 
-	agent_state(control)->clockless = 1;
+	agent_state(control)->inherited.clockless = 1;
 	agent_pool(control)->clockless = 1;
 	if (slot) {
 		chunk_publish(control, slot, false);

@@ -187,6 +187,45 @@ def test_measures_of_a_thread_without_the_clock(build, processes, scratch, clock
     assert [" ".join(line[i] for i in wanted) for line in table[head + 1:head + 3]] == rows, said
 
 
+FORKED = r"""
+    #define _GNU_SOURCE
+    #include <stdio.h>
+    #include <string.h>
+    #include <sys/prctl.h>
+    #include <sys/wait.h>
+    #include <unistd.h>
+    __attribute__((noinline)) void foo(void) { __asm__ volatile(""); }
+    static int child(int gives_up) {
+        int status;
+        pid_t pid = fork();
+        if (!pid) {
+            if (gives_up) prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);
+            for (int i = 0; i < 100; i++) foo();
+            _exit(0);
+        }
+        return waitpid(pid, &status, 0) == pid ? status : -1;
+    }
+    int main(int argc, char **argv) {
+        int parent = !strcmp(argv[1], "parent"), status = 0;
+        for (int i = 0; i < 100; i++) foo();
+        if (parent) prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);
+        for (int i = 0; i < 3; i++) status |= child(!parent && !i);
+        printf("%d\n", status);
+    }"""
+
+
+@pytest.mark.parametrize("words", [[], ["-e"], ["-t", "backtrace"], ["-e", "-t", "backtrace"]], ids=["plain", "exits", "gathered", "both"])
+@pytest.mark.parametrize("who, recorded", [("parent", 100), ("child", 300)])
+def test_forked_processes_without_the_clock(dyntrace, scratch, who, recorded, words):
+    """A child has its parent's clock, or none (Q7): hits are lost and counted there. A child that gives up the clock costs its siblings nothing."""
+    path = os.path.join(scratch, "forked")
+    subprocess.run(["gcc", "-O1", "-x", "c", "-o", path, "-"], check=True, text=True, input=FORKED)
+    result, trace = dyntrace.trace("--function", "foo", *words, "--", path, who)
+    assert result.stdout == "0\n"
+    assert trace.names() == {name: recorded for name in (["foo_entry", "foo_exit"] if "-e" in words else ["foo_entry"])}
+    assert trace.lost == 400 - recorded
+
+
 BY_RANGE = r"""
     #define _GNU_SOURCE
     #include <poll.h>

@@ -179,7 +179,7 @@ void exit_emit_unrecorded(struct emitter *e, const struct tramp_env *env)
 void exit_emit_fresh(struct emitter *e, const struct tramp_env *env, struct label *unrecorded,
 		     struct label *back)
 {
-	int32_t clockless = STATE(clockless) - STATE(pid);
+	int32_t clockless = STATE(inherited.clockless) - STATE(pid);
 	struct label known = { 0 }, none = { 0 }, unsure = { 0 };
 
 	emit_note(e, "the first hit in a forked child? then the call was its parent's");
