@@ -1,7 +1,12 @@
 /*
  * The agent's slow paths without a system call (src/target/quiet.c), where no signal is blocked:
  * interrupted at every instruction by a handler that hits, every hit is in the trace or counted.
+ * And filters that come while other threads wait in the agent.
  */
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+
 #include "rig.h"
 #include "shared/program.h"
 #include "stepping.h"
@@ -126,12 +131,58 @@ static void test_gathered_full_chunk(void **unused)
 	interrupt_everywhere(hit_gathered, true);
 }
 
+/* ---- a filter comes while another thread is in the agent (Q6) -------------------------------- */
+
+#define LONG_MS 100000u /* longer than the test may take */
+#define SOON_S 30
+
+static void *ask(void *id)
+{
+	return (void *)(long)rig_hit_raw((uint32_t)(uint64_t)id, 0, 0);
+}
+
+/* The thread that asks waits for a controller, which doesn't answer; `asked` says so. */
+static void filter_while_waiting(uint32_t id, const uint32_t *asked, uint32_t value)
+{
+	pthread_t thread;
+	struct timespec end;
+
+	assert_int_equal(pthread_create(&thread, NULL, ask, (void *)(uint64_t)id), 0);
+	while (__atomic_load_n(asked, __ATOMIC_ACQUIRE) != value)
+		sched_yield();
+	assert_int_equal(rig_state->loud, 1);
+	__atomic_store_n(&rig_state->inherited.filtered, 1, __ATOMIC_SEQ_CST);
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += SOON_S;
+	assert_int_equal(pthread_timedjoin_np(thread, NULL, &end), 0);
+	assert_int_equal(rig_state->loud, 0);
+}
+
+static void test_filter_while_a_thread_waits(void **unused)
+{
+	rig_up(8, 0, DT_WAIT_MODULES);
+	rig_control->modules_ms = LONG_MS;
+	filter_while_waiting(DT_ASK_MODULES, &rig_pool->modules_asked, 1);
+	rig_down();
+}
+
+static void test_filter_while_a_thread_executes(void **unused)
+{
+	rig_up(8, 0, 0);
+	rig_control->block_ms = LONG_MS;
+	filter_while_waiting(DT_ASK_EXEC, &rig_pool->execs[0].state, DT_EXEC_ASKED);
+	assert_int_equal(rig_pool->execs_missed, 1);
+	rig_down();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_full_chunk, up, down),
 		cmocka_unit_test_setup_teardown(test_gathered, up, down),
 		cmocka_unit_test_setup_teardown(test_gathered_full_chunk, up, down),
+		cmocka_unit_test(test_filter_while_a_thread_waits),
+		cmocka_unit_test(test_filter_while_a_thread_executes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
