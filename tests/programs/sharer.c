@@ -1,6 +1,7 @@
 /*
  * sharer - processes that share memory without being threads.
  *	sharer --vfork 0	a child made with clone(CLONE_VM) counts for ever in shared memory
+ *	sharer --late 1		the same, but the child is made at a first "go"
  *	sharer --vfork 1	a thread is in vfork until "go", when the child ends
  * Prints the child's pid and the address of the counter first.
  */
@@ -56,6 +57,8 @@ int main(int argc, char **argv)
 		handshake(argc, argv);
 		return 0;
 	}
+	if (handshake_option(argc, argv, "late", 0))
+		handshake(argc, argv);
 	int pid = clone(count, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL);
 	printf("%d %p\n", pid, (void *)&counter);
 	fflush(stdout);

@@ -16,6 +16,7 @@
 #include "control/stop/fitness.h"
 #include "control/stop/held.h"
 #include "control/stop/rseq.h"
+#include "control/stop/sharers.h"
 #include "control/stop/stop.h"
 
 #define TIMEOUT_MS 20000 /* only what hangs takes as long */
@@ -643,6 +644,62 @@ static void test_sharer(void **state)
 	assert_int_equal(target_finish(&target, NULL, 0), 0);
 }
 
+#define MANY 10000
+
+/* Makes a process, which gets the machine's next number, and sees its end. */
+static void use_a_number(void)
+{
+	pid_t child = fork();
+
+	if (!child)
+		_exit(0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+/* (S8) A process that shares the memory is found though it was made after the look, among others
+ * that are none of the target's. */
+static void test_sharer_comes_late(void **state)
+{
+	struct target target = target_start("sharer", "--late", "1", NULL);
+	char text[64] = "";
+	bool found = true;
+	pid_t child = 0;
+
+	target_ready(&target);
+	struct proc *proc = open_target(&target);
+	struct stop before = { .proc = proc }, *stop = NULL;
+	sharers_look(&before);
+	assert_true(before.alone_number > 0);
+	assert_int_equal(before.alone_threads.count, 1);
+	use_a_number();
+	no_error(stop_one(proc, TIMEOUT_MS, &stop));
+	stop->alone_number = before.alone_number;
+	stop->alone_threads = before.alone_threads;
+	no_error(sharers_take(stop, &found));
+	assert_false(found);
+	before.alone_threads = stop->alone_threads;
+	stop->alone_threads = (struct tids){ 0 };
+	stop_release(stop, NULL);
+
+	target_go(&target);
+	target_ready(&target);
+	assert_true(read(target.out, text, sizeof(text) - 1) > 0);
+	assert_int_equal(sscanf(text, "%d", &child), 1);
+	no_error(stop_one(proc, TIMEOUT_MS, &stop));
+	stop->alone_number = child - 1; /* the machine may have made many more */
+	stop->alone_threads = before.alone_threads;
+	while (stop->alone_threads.count < MANY) /* as if it had so many threads */
+		assert_true(vec_push(&stop->alone_threads, target.pid));
+	no_error(sharers_take(stop, &found));
+	assert_true(found);
+	assert_int_equal(stop_thread_count(stop), 2);
+	assert_int_equal(stop_thread_tid(stop, 1), child);
+	stop_release(stop, NULL);
+	proc_close(proc);
+	target_go(&target);
+	assert_int_equal(target_finish(&target, NULL, 0), 0);
+}
+
 /* Lets the child of a vfork end. The thread that we had seized stops then, and is let go though
  * nobody looks (H31). */
 static void finish_vfork(struct target *target, struct proc *proc, struct tids *tids)
@@ -986,6 +1043,7 @@ int main(void)
 		cmocka_unit_test(test_thousands_of_threads),
 		cmocka_unit_test(test_many_stop_late),
 		cmocka_unit_test(test_sharer),
+		cmocka_unit_test(test_sharer_comes_late),
 		cmocka_unit_test(test_vfork),
 		cmocka_unit_test(test_quit),
 		cmocka_unit_test(test_zombie_leader),

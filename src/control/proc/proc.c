@@ -78,6 +78,7 @@ struct error *proc_open_plain(pid_t pid, struct proc **ret_proc)
 	    (err = proc_status_read(pid, pid, &status)))
 		return err;
 	proc->inner_pid = status.inner_pid ? status.inner_pid : pid;
+	proc->nested = status.nested;
 	proc->own_child = status.parent == getpid();
 	proc->acting_uid = status.acting_uid;
 	proc->start_time = stat.start_time;

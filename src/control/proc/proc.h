@@ -22,6 +22,7 @@ struct asker; /* judged.h */
 struct proc {
 	pid_t pid; /* as seen from here */
 	pid_t inner_pid; /* in its own pid namespace (last of NSpid) */
+	bool nested; /* that namespace isn't ours: its threads have other numbers there */
 	int pidfd;
 	int mem_fd; /* /proc/PID/mem, read+write; -1 until first used */
 	uint64_t start_time; /* clock ticks after boot: tells a reused pid apart */

@@ -116,6 +116,22 @@ static uint64_t field(const char *text, const char *key, int base, bool last)
 	}
 }
 
+/* How many numbers are in the line that begins with "KEY:"? */
+static size_t count_numbers(const char *text, const char *key)
+{
+	const char *at = strstr(text, key), *line_end = at ? strchr(at + 1, '\n') : NULL;
+	size_t count = 0;
+	char *end;
+
+	for (at = at ? at + strlen(key) : NULL; at; at = end) {
+		(void)strtoull(at, &end, 10);
+		if (end == at || (line_end && end > line_end))
+			break;
+		count++;
+	}
+	return count;
+}
+
 struct thread_status proc_status_parse(const char *text)
 {
 	return (struct thread_status){
@@ -124,6 +140,7 @@ struct thread_status proc_status_parse(const char *text)
 		.tracer = (pid_t)field(text, "\nTracerPid:", 10, false),
 		.inner_pid = (pid_t)field(text, "\nNStgid:", 10, true),
 		.inner_tid = (pid_t)field(text, "\nNSpid:", 10, true),
+		.nested = count_numbers(text, "\nNSpid:") != 1,
 		.uid = (uid_t)field(text, "\nUid:", 10, false),
 		.acting_uid = (uid_t)field(text, "\nUid:", 10, true),
 		.seccomp = (int)field(text, "\nSeccomp:", 10, false),

@@ -29,6 +29,7 @@ struct thread_status {
 	pid_t tracer; /* 0: none */
 	pid_t inner_pid; /* pid of the process in its innermost pid namespace */
 	pid_t inner_tid; /* of the thread, there */
+	bool nested; /* that namespace isn't the reader's: ids there are other numbers */
 	uid_t uid; /* real */
 	uid_t acting_uid; /* for files: the effective one, unless the thread chose another */
 	int seccomp; /* 0 off, 1 strict, 2 filter */

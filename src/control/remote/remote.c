@@ -59,6 +59,9 @@ struct remote {
 	struct filters filters; /* of the thread */
 	struct user_dispatch dispatch; /* to be put back; `on` is 0: as it is (S7) */
 	struct user_dispatch_guard guard;
+	bool locks; /* the process locks memory, as far as is known, */
+	bool has_mapped; /* one mapping of ours is there since, */
+	bool locks_known; /* and was looked at */
 	bool entered; /* registers and mask are changed */
 	bool adrift; /* in a function that didn't return: the frame leads the thread back */
 	struct sigframe frame;
@@ -296,8 +299,28 @@ struct error *remote_begin(struct stop *stop, struct remote **ret_remote)
 	    (err = mem_write(stop->proc, taddr_of(remote->frame.low), remote->frame.bytes,
 			     remote->frame.size)))
 		return blame_end(stop, err);
+	remote->locks = status.locked;
 	stop->remote = remote;
 	return join(take_ptr(&remote), ret_remote);
+}
+
+bool remote_locks_memory(struct remote *remote)
+{
+	struct thread_status status = { 0 };
+
+	/* MCL_FUTURE shows in the first mapping that is made under it */
+	if (remote->locks || !remote->has_mapped || remote->locks_known)
+		return remote->locks;
+	_cleanup_error_ struct error *ended =
+		proc_status_read(remote->stop->proc->pid, remote_thread(remote), &status);
+	remote->locks = !ended && status.locked;
+	remote->locks_known = true;
+	return remote->locks;
+}
+
+void remote_note_mapped(struct remote *remote)
+{
+	remote->has_mapped = true;
 }
 
 struct error *remote_put(struct remote *remote, const void *data, size_t n, taddr *ret_at)

@@ -39,6 +39,10 @@ struct error *remote_call(struct remote *remote, long number, const uint64_t arg
 			  int64_t *ret_result);
 /* The borrowed thread. */
 pid_t remote_thread(const struct remote *remote);
+/* Does the process lock its memory (mlock, mlockall)? Reads /proc once, after a first mapping. */
+bool remote_locks_memory(struct remote *remote);
+/* Tells of a mapping that was made since remote_begin. */
+void remote_note_mapped(struct remote *remote);
 /* Calls a function of the target, with up to three arguments, on the thread's own stack, and
  * ignores its result. Only at a safe point (safepoint.h). If it doesn't return in time, or the
  * controller is killed, the thread finishes the call and goes on by itself: the frame is that of a

@@ -9,7 +9,6 @@
 #include <sys/syscall.h>
 
 #include "shared/layout.h"
-#include "control/proc/proc_status.h"
 #include "rlimits.h"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -19,16 +18,6 @@
 static bool is_error(int64_t result)
 {
 	return result < 0 && result >= -4095;
-}
-
-static bool locks_memory(const struct proc *proc)
-{
-	struct thread_status status;
-	pid_t tid = proc_status_live_thread(proc->pid);
-	struct error *err = proc_status_read(proc->pid, tid, &status);
-
-	error_free(err);
-	return !err && status.locked;
 }
 
 static struct error *map_failed(const struct proc *proc, const struct remote_map_request *request,
@@ -130,7 +119,7 @@ struct error *remote_map_add(struct remote *remote, struct proc *proc,
 	struct error *err;
 
 	assert(request->size && request->at.v % DT_PAGE == 0 && request->offset % DT_PAGE == 0);
-	if (locks_memory(proc)) {
+	if (remote_locks_memory(remote)) {
 		err = map_unlocked(remote, proc, request, &result);
 	} else {
 		err = map_once(remote, request, request->prot, &result);
@@ -146,6 +135,7 @@ struct error *remote_map_add(struct remote *remote, struct proc *proc,
 		err = remote_map_remove(remote, taddr_of((uint64_t)result), request->size);
 		return err ? err : map_failed(proc, request, EEXIST);
 	}
+	remote_note_mapped(remote);
 	*ret_at = taddr_of((uint64_t)result);
 	return NULL;
 }

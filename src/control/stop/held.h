@@ -49,7 +49,7 @@ struct stop {
 	uint64_t since_us;
 	uint64_t looked_us; /* held.c: time of the last look for ends, or of the last seize */
 	long alone_number; /* sharers.c */
-	size_t alone_threads;
+	struct tids alone_threads;
 };
 
 /* Remembers what the verdict over the process's filters, if there is one, says to restarts. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/proc/proc_status.h"
 
 #define SHARERS_KCMP_VM 1
 
@@ -109,16 +110,59 @@ void sharers_look(struct stop *stop)
 	for (size_t i = 0; !gone && i < tids.count && !found; i++)
 		error_free(each_sharer(stop, tids.items[i], note_one, &found));
 	stop->alone_number = found || gone ? 0 : number;
-	stop->alone_threads = tids.count;
-	vec_free(&tids);
+	vec_free(&stop->alone_threads);
+	stop->alone_threads = tids;
 }
 
-/* True: as many threads as before, and no number was given out since. So the threads are the same,
- * and so are their children. */
+/* Was each thread looked at, or did it get its number since? The two lists are mostly in the same
+ * order. */
+static bool were_looked_at(const struct stop *stop, long last)
+{
+	const struct tids *tids = &stop->alone_threads;
+	size_t hint = 0;
+
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		const struct held *held = &stop->threads.items[i];
+		size_t tries = 0;
+
+		if (held->sharer)
+			return false;
+		if (held->tid > stop->alone_number && held->tid <= last)
+			continue;
+		while (tries < tids->count &&
+		       tids->items[(hint + tries) % tids->count] != held->tid)
+			tries++;
+		if (tries == tids->count)
+			return false;
+		hint += tries + 1;
+	}
+	return true;
+}
+
+/* Is it, or a process that it is a thread of, a child of the target? */
+static bool is_child(const struct stop *stop, pid_t tid)
+{
+	struct thread_status status;
+	_cleanup_error_ struct error *ended = proc_status_read(tid, tid, &status);
+
+	return ended ? error_kind(ended) != ERROR_GONE : status.parent == stop->proc->pid;
+}
+
+/* (S8) */
 static bool is_still_alone(const struct stop *stop)
 {
-	return stop->alone_number && stop->threads.count == stop->alone_threads &&
-	       last_number() == stop->alone_number;
+	long last = stop->alone_number ? last_number() : 0;
+
+	/* a file per number: not more files than the lists of children */
+	if (!last || last < stop->alone_number ||
+	    (size_t)(last - stop->alone_number) > stop->alone_threads.count ||
+	    !were_looked_at(stop, last))
+		return false;
+	for (long number = stop->alone_number + 1; number <= last; number++) {
+		if (!is_known(stop, (pid_t)number) && is_child(stop, (pid_t)number))
+			return false;
+	}
+	return true;
 }
 
 struct error *sharers_take(struct stop *stop, bool *ret_found)

@@ -2,8 +2,10 @@
  * sharers.h - processes that share the target's memory without being its threads (H13).
  *
  * They are children of its threads, and /proc has one list of children per thread: hundreds of
- * files to read. So sharers_look reads them before the target is held; sharers_take reads them
- * again only if the machine has made a thread or process since.
+ * files to read. So sharers_look reads them before the target is held.
+ *
+ * (S8) sharers_take reads them again, unless each thread or process that the machine has made since
+ * is known to be no child of the target, and each held thread was looked at or is one of these.
  */
 #ifndef DYNTRACE_SHARERS_H
 #define DYNTRACE_SHARERS_H

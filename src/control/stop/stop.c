@@ -88,6 +88,7 @@ void stop_release(struct stop *stop, uint64_t *ret_us)
 	realtime_end();
 	cleanup_close(&stop->task_fd);
 	vec_free(&stop->threads);
+	vec_free(&stop->alone_threads);
 	free(stop);
 	unreleased_settle();
 }

@@ -45,20 +45,29 @@ static uint32_t find_tid(const struct session *session, uint64_t block, uint32_t
 	return 0;
 }
 
+/* The thread's number in its own pid namespace; 0: it has ended. All threads are held, and a file
+ * of /proc per thread would be most of the time that they are. */
+static pid_t inner_tid(const struct proc *proc, pid_t tid)
+{
+	struct thread_status status = { 0 };
+
+	if (!proc->nested)
+		return tid;
+	_cleanup_error_ struct error *ended = proc_status_read(proc->pid, tid, &status);
+	return ended ? 0 : status.inner_tid;
+}
+
 uint32_t fencing_tid_offset(const struct session *session, const struct stop *stop)
 {
 	uint32_t found = 0;
 
 	for (size_t i = 0; i < stop_thread_count(stop); i++) {
-		struct thread_status status;
-		pid_t tid = stop_thread_tid(stop, i);
+		pid_t tid = inner_tid(session->proc, stop_thread_tid(stop, i));
 		uint64_t block = stop_thread_block(stop, i);
-		_cleanup_error_ struct error *ended =
-			proc_status_read(session->proc->pid, tid, &status);
 
-		if (ended || !block)
+		if (!tid || !block)
 			continue;
-		uint32_t offset = find_tid(session, block, (uint32_t)status.inner_tid);
+		uint32_t offset = find_tid(session, block, (uint32_t)tid);
 		if (!offset || (found && found != offset))
 			return 0;
 		found = offset;
