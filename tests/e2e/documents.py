@@ -166,7 +166,7 @@ def shape(line):
     line = re.sub(r"\[?\b\d\d:\d\d:\d\d\.\d+\]?(?: \(\+[\d?.]+\))?", "TIME", line)
     line = re.sub(r"/var/tmp/playground-\w+", "PLAYGROUND", line)
     line = re.sub(r"\b\d{8}-\d{6}\b", "DATE", line)
-    line = re.sub(rf"{NUMBER} ?(?:ns|us|ms|s|MiB|KiB|B|K|M|G|%)(?![\w])", "#", line)
+    line = re.sub(rf"{NUMBER} ?(?:ns|us|ms|s|MiB|KiB|B|K|M|G|%|x)(?![\w])", "#", line)
     line = re.sub(rf"(?<![A-Za-z_]){NUMBER}(?![A-Za-z_])", "#", line)
     line = re.sub(r"([+-])?#", "#", line)
     return " ".join(line.split())

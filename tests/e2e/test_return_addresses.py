@@ -2,6 +2,7 @@
 compute with what the unwinder says of a frame, handlers that look up where a fault happened (H30)."""
 import os
 import re
+import resource
 import shutil
 import subprocess
 
@@ -58,12 +59,16 @@ def ocaml(scratch):
     return build
 
 
+def small_stack():
+    resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+
+
 @pytest.mark.parametrize("how", HOW)
 def test_ocaml(dyntrace, ocaml, how):
     """The collector finds each frame of OCaml code by its return address: calls from there get no stub before they return
     (R9). The C functions of the runtime that call each other have exits. A stack overflow becomes an exception only if the fault is in
     OCaml code, near its stack pointer."""
-    summary = run_both(dyntrace, how, [ocaml(), "overflow"])
+    summary = run_both(dyntrace, how, [ocaml(), "overflow"], preexec_fn=small_stack)  # an eighth of the calls until it overflows
     if how == "entries":
         return
     assert re.search(r"^missed: \d+ calls from code that finds its frames by return address \(OCaml in busy\)", summary, re.M)
