@@ -5,6 +5,9 @@
  * The client gets an answer soon, and waits no longer. Its request stays with the worker, is done
  * when the worker goes on, and counts then as if the client had gone meanwhile (D3). Only much
  * later the worker is killed, and another one takes over.
+ *
+ * A worker that does one request after the other isn't stuck, however many are before a client's:
+ * time counts from its last answer, or from its start.
  */
 #include "stuck.h"
 
@@ -21,6 +24,14 @@
 #define QUICK_SECONDS 15 /* the same for clients, and calls that should be quick */
 #define STOPPED_NS 2000000000ULL
 #define SECOND_NS 1000000000ULL
+
+/* How long the worker has been silent to somebody who waits since that time. */
+static uint64_t silence(const struct target *target, uint64_t since, uint64_t now)
+{
+	uint64_t from = since > target->heard_at ? since : target->heard_at;
+
+	return now > from ? now - from : 0;
+}
 
 /* Seconds that a client waits for a worker that isn't stopped. */
 static uint64_t patience(enum wire_kind kind)
@@ -96,15 +107,16 @@ void stuck_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again)
 {
 	for (size_t i = supervisor->targets.count; i-- > 0;) {
 		struct target *target = supervisor->targets.items[i];
-		uint64_t waited = target->sent ? now - target->calls.items[0].sent_at : 0;
-
 		if (!target->calls.count)
 			continue;
+		uint64_t waited =
+			target->sent ? silence(target, target->calls.items[0].sent_at, now) : 0;
+
 		*ret_again = true;
 		bool stopped = waited > STOPPED_NS && stuck_worker_is_stopped(target);
 		for (size_t j = 0; j < target->calls.count; j++)
 			tell_waiting(target, &target->calls.items[j], stopped,
-				     now - target->calls.items[j].since);
+				     silence(target, target->calls.items[j].since, now));
 		if (waited > CALL_SECONDS * SECOND_NS && !target->ending)
 			replace(target);
 	}

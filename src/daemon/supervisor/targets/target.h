@@ -39,6 +39,7 @@ struct target {
 	bool has_worker;
 	pid_t worker; /* 0: unknown */
 	int worker_fd; /* its pidfd; -1: unknown */
+	uint64_t heard_at; /* its worker began, or answered last */
 	bool distrusted; /* its worker has said what no worker says */
 	bool ending; /* its worker must end before another one begins */
 	bool found_again; /* its worker was started by an earlier supervisor */

@@ -93,6 +93,7 @@ static struct error *use_socket(struct target *target, int fd, int keeper)
 	target->source = (struct loop_source){ .fd = fd, .ready = worker_ready };
 	channel_open(&target->channel, fd, WIRE_MESSAGE_MAX, WORKER_QUEUE_MAX);
 	target->has_worker = true;
+	target->heard_at = now_ns();
 	struct error *error =
 		loop_add(&target->supervisor->loop, &target->source, EPOLLIN | EPOLLRDHUP);
 	if (error && keeper >= 0)

@@ -95,6 +95,7 @@ static struct worker_call take_call(struct target *target, size_t at)
 void worker_calls_take_answered(struct target *target, struct worker_call *ret_call)
 {
 	assert(target->sent);
+	target->heard_at = now_ns();
 	target->sent--;
 	*ret_call = take_call(target, 0);
 }
