@@ -128,6 +128,18 @@ def test_named_exits(dyntrace, goroutines, name, why):
         assert "2 events, 0 lost" in dyntrace(*words).stderr
 
 
+@pytest.mark.parametrize("how", [[], ["-e"]], ids=["entries", "exits"])
+def test_large_program(dyntrace, how):
+    """Go's own vet has thousands of functions that only a jump over foreign bytes diverts. Their hops lie side by side, and those that
+    find no window are left out: the others are traced."""
+    vet = subprocess.run(["go", "tool", "-n", "vet"], capture_output=True, text=True, check=True, env={**os.environ, "HOME": "/"}).stdout.strip()
+    expected = subprocess.run([vet, "-V"], capture_output=True, text=True, check=True).stdout
+    output = dyntrace.new_output()
+    result = dyntrace("trace", *how, "-o", output, "--function", "*", "--", vet, "-V", seconds=120)
+    assert result.stdout == expected
+    assert Trace(output).names()["main.main_entry"] == 1
+
+
 @pytest.mark.parametrize("linked", ["-pie", "-no-pie"])
 def test_moved_stack(dyntrace, tmp_path, linked):
     """R11: code as Go 1.21 and later write it, on a stack that moves at every call. A goroutine may be parked between `add` and `ret`, so these

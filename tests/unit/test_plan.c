@@ -522,11 +522,11 @@ static void test_code_that_cannot_be_written(void **state)
 	assert_true(probe->again);
 	assert_null(probe->site);
 	assert_string_equal(error_text(probe->refusal),
-			    "the only memory that its jump can reach is in use");
+			    "no memory can be mapped where its jump leads");
 	assert_null(planner_decide(later.planner, list, 1));
 	assert_false(probe->again);
 	assert_non_null(strstr(error_text(probe->refusal),
-			       "pun: the only memory that its jump can reach is in use"));
+			       "pun: no memory can be mapped where its jump leads"));
 	planner_allow_traps(later.planner, allow, NULL);
 	assert_null(planner_decide(later.planner, list, 1));
 	assert_null(probe->refusal);

@@ -32,7 +32,7 @@
 #define HEAP_RANDOM (1ULL << 30)
 #define STACK_ROOM (128ULL << 20)
 
-#define GRAIN 16ULL
+#define GRAIN NEAR_GRAIN
 
 /* ---- gaps ----------------------------------------------------------------------------------- */
 

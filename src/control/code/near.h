@@ -10,6 +10,8 @@
 
 #include "control/proc/proc.h"
 
+#define NEAR_GRAIN 16ULL /* pieces have whole grains */
+
 /* Finds a free range of `size` bytes (page aligned) such that any address of [low, high) reaches
  * any address of the range with rel32, both ways. Prefers below the module, then above, nearest
  * first. */

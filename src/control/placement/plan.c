@@ -52,6 +52,7 @@ void planner_destroy(struct planner *planner)
 	body_free(&planner->body);
 	body_free(&planner->near);
 	maps_free(&planner->maps);
+	vec_free(&planner->hop_stacks);
 	free(planner);
 }
 
@@ -296,6 +297,7 @@ static struct error *read_maps(struct planner *planner)
 	leave_out_own(planner, &maps);
 	maps_free(&planner->maps);
 	planner->maps = maps;
+	planner->hop_stacks.count = 0;
 	return NULL;
 }
 

@@ -242,7 +242,7 @@ static struct error *emit_hop(struct site *site, uint8_t *code)
 		return NULL;
 	if (!site->hop_piece.size)
 		return error_new(ERROR_REFUSED,
-				 "the only memory that its jump can reach is in use");
+				 "no memory can be mapped where its jump leads");
 	emit_init(&e, code + site->hop_piece.offset + (site->hop.v - site->hop_piece.at.v),
 		  HOP_LENGTH, site->hop);
 	emit_jmp_to(&e, site->piece.at);

@@ -29,6 +29,11 @@ struct module_view {
 	struct branch_targets *branch_targets;
 };
 
+/* Hops of puns that lie side by side (tactic_pun.c). */
+struct hop_stack {
+	uint64_t start, end;
+};
+
 struct planner {
 	struct proc *proc; /* NULL: plans for a file, not for a process */
 	VEC(struct module_view *) views;
@@ -42,6 +47,7 @@ struct planner {
 	struct body near; /* of the neighbour searched for a slot host */
 	uint64_t own_device, own_inode; /* the file whose mappings are ours */
 	struct maps maps; /* shows free memory; read for every planner_decide */
+	VEC(struct hop_stack) hop_stacks; /* in that memory */
 	planner_may_trap_fn may_trap;
 	void *may_trap_context;
 	bool traps_ready;

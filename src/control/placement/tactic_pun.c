@@ -5,6 +5,11 @@
  * branch target. So the upper 4 - (k - 1) bytes of the distance are given, and the jump can only
  * lead to a range of 256^(k-1) bytes. If that range holds free memory, a page is mapped there, with
  * a jump (the hop) to the trampoline, which lies anywhere within reach of both.
+ *
+ * Each page, or run of pages, with hops is a window of code memory, and these are few
+ * (DT_WINDOWS_MAX). So sites whose ranges overlap put their hops side by side: each range of the
+ * larger sizes has one address in it, at least, that is a multiple of half its size, and hops are
+ * stacked from there on. A program in Go has thousands of them.
  */
 #include <assert.h>
 #include <string.h>
@@ -41,14 +46,19 @@ static void find_range(const struct tactic_view *view, taddr at, size_t k, uint6
 	*ret_high = *ret_low + (1ULL << 8 * (k - 1));
 }
 
+/* Does the hop share one of its grains of memory with a hop at `at`? */
+static bool is_beside(const struct site *other, taddr at)
+{
+	return other->way == DIVERT_PUN &&
+	       DT_ROUND_UP(other->hop.v + HOP_LENGTH, NEAR_GRAIN) > (at.v & ~(NEAR_GRAIN - 1)) &&
+	       DT_ROUND_UP(at.v + HOP_LENGTH, NEAR_GRAIN) > (other->hop.v & ~(NEAR_GRAIN - 1));
+}
+
 static struct site *hop_at(struct site *const *sites, size_t count, taddr at)
 {
 	for (size_t i = 0; i < count; i++) {
-		struct site *other = sites[i];
-
-		if (other->way == DIVERT_PUN && other->hop.v + HOP_LENGTH > at.v &&
-		    at.v + HOP_LENGTH > other->hop.v)
-			return other;
+		if (is_beside(sites[i], at))
+			return sites[i];
 	}
 	return NULL;
 }
@@ -69,38 +79,79 @@ static bool can_share(const struct planner *planner, const struct site *other, t
 	       jump_is_whole(other->hop);
 }
 
+/* What is searched, and what is found: a free place, or a replaced site whose hop may be shared. */
+struct search {
+	const struct tactic_view *view;
+	taddr at;
+	size_t k;
+	taddr hop;
+	struct site *before;
+};
+
+/* Finds a place for a hop of its own in [low, high). */
+static bool find_free(struct search *search, uint64_t low, uint64_t high)
+{
+	struct planner *planner = search->view->planner;
+	/* Go's runtime has its heap elsewhere, and a libc beside it goes on by mmap */
+	bool keep_heap = !branch_targets_has_goroutines(search->view->module->branch_targets);
+	struct site *other;
+
+	for (; low < high; low = DT_ROUND_UP(other->hop.v + HOP_LENGTH, NEAR_GRAIN)) {
+		if (!near_find_in(&planner->maps, taddr_of(low), taddr_of(high + HOP_LENGTH - 1),
+				  HOP_LENGTH, keep_heap, &search->hop))
+			return false;
+		if (is_hop_free(planner, search->hop, &other))
+			return true;
+		if (can_share(planner, other, search->at, search->k))
+			search->before = other;
+	}
+	return false;
+}
+
+/* The end of the hops that are stacked from `start` on; NULL: out of memory. */
+static uint64_t *stack_end(struct planner *planner, uint64_t start)
+{
+	for (size_t i = 0; i < planner->hop_stacks.count; i++) {
+		if (planner->hop_stacks.items[i].start == start)
+			return &planner->hop_stacks.items[i].end;
+	}
+	if (!vec_push(&planner->hop_stacks, (struct hop_stack){ start, start }))
+		return NULL;
+	return &vec_last(&planner->hop_stacks)->end;
+}
+
+/* Finds a place beside the hops of other sites. */
+static bool find_stacked(struct search *search, uint64_t low, uint64_t high)
+{
+	uint64_t half = (high - low) / 2;
+	uint64_t *end = half >= DT_PAGE ?
+			stack_end(search->view->planner, DT_ROUND_UP(low, half)) :
+			NULL;
+
+	if (!end || !find_free(search, *end, high))
+		return false;
+	*end = DT_ROUND_UP(search->hop.v + HOP_LENGTH, NEAR_GRAIN);
+	return true;
+}
+
 /* Finds a place for a hop of its own, else takes the hop of the replaced site *ret_of. */
 static struct error *find_hop(const struct tactic_view *view, taddr at, size_t k, taddr *ret_hop,
 			      struct site **ret_of)
 {
-	struct site *before = NULL;
+	struct search search = { .view = view, .at = at, .k = k };
 	uint64_t low, high;
 
 	find_range(view, at, k, &low, &high);
-	while (low < high) {
-		struct site *other;
-		taddr hop;
-
-		/* Go's runtime has its heap elsewhere, and a libc beside it goes on by mmap */
-		if (!near_find_in(&view->planner->maps, taddr_of(low),
-				  taddr_of(high + HOP_LENGTH - 1), HOP_LENGTH,
-				  !branch_targets_has_goroutines(view->module->branch_targets),
-				  &hop))
-			break;
-		if (is_hop_free(view->planner, hop, &other)) {
-			*ret_hop = hop;
-			return NULL;
-		}
-		if (can_share(view->planner, other, at, k))
-			before = other;
-		low = other->hop.v + HOP_LENGTH;
+	if (find_stacked(&search, low, high) || find_free(&search, low, high)) {
+		*ret_hop = search.hop;
+		return NULL;
 	}
-	if (!before)
+	if (!search.before)
 		return error_new(ERROR_REFUSED,
 				 "the bytes after it must stay, and the only jump they allow leads "
 				 "to memory in use");
-	*ret_hop = before->hop;
-	*ret_of = before;
+	*ret_hop = search.before->hop;
+	*ret_of = search.before;
 	return NULL;
 }
 

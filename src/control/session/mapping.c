@@ -26,12 +26,16 @@
 #include "control/stop/stop.h"
 
 #define WINDOW_PAGES_MIN 16
+#define WINDOW_PAGES_SPLIT 256 /* larger needs may be split */
+/* Windows that puns leave to trampolines, exits and unwinders, of now and of later changes. */
+#define WINDOWS_KEPT (DT_WINDOWS_MAX / 4)
 
 struct making {
 	struct session *session;
 	const struct mapping_wants *wants;
 	struct plan_needs needs;
-	struct code_window *windows; /* one per need */
+	VEC(struct code_window) windows; /* one per need */
+	size_t splits;
 	struct agent_elf *agent_elf;
 	unsigned closed; /* enum fence_part: parts that the target's filters close */
 	struct fence trial; /* our own filters, if they can only be tried (trial.h) */
@@ -70,25 +74,67 @@ static uint32_t pages_of(const struct plan_need *need)
 	return pages < WINDOW_PAGES_MIN && !need->fixed ? WINDOW_PAGES_MIN : pages;
 }
 
+/* Drops the fixed needs for which there would be no window: the planner refuses their sites. */
+static void drop_excess(struct making *making)
+{
+	const struct agent *agent = making->session->agent;
+	size_t used = agent ? agent->control->window_count : 0, fixed = 0, kept = 0;
+
+	for (size_t i = 0; i < making->needs.count; i++) {
+		const struct plan_need *need = &making->needs.items[i];
+
+		if (!need->fixed || used + fixed++ < DT_WINDOWS_MAX - WINDOWS_KEPT)
+			making->needs.items[kept++] = *need;
+	}
+	making->needs.count = kept;
+}
+
+/* Puts half of the need behind all others. */
+static bool split(struct plan_needs *needs, size_t index)
+{
+	struct plan_need half = needs->items[index];
+
+	half.bytes /= 2;
+	needs->items[index].bytes -= half.bytes;
+	return vec_push(needs, half);
+}
+
+/* Chooses the need's place. Address space may lie in pieces between hops. */
+static struct error *find_place(struct making *making, const struct maps *maps, size_t index,
+				struct code_window *ret_window)
+{
+	struct plan_need *need = &making->needs.items[index];
+	struct error *error = NULL;
+
+	*ret_window = (struct code_window){ .at = need->low, .pages = pages_of(need) };
+	while (!need->fixed && (error = near_find_gap(maps, need->low, need->high,
+						      ret_window->pages * DT_PAGE,
+						      &ret_window->at))) {
+		if (error_kind(error) != ERROR_REFUSED || ret_window->pages < WINDOW_PAGES_SPLIT ||
+		    ++making->splits > WINDOWS_KEPT / 2)
+			return error;
+		error_free(error);
+		if (!split(&making->needs, index))
+			return error_new(ERROR_FAILED, "out of memory");
+		need = &making->needs.items[index];
+		ret_window->pages = pages_of(need);
+	}
+	return error;
+}
+
 static struct error *find_places(struct making *making)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct error *error = maps_read(making->session->proc, &maps);
 
-	making->windows = calloc(making->needs.count + 1, sizeof(*making->windows));
-	if (!error && !making->windows)
-		error = error_new(ERROR_FAILED, "out of memory");
+	drop_excess(making);
 	for (size_t i = 0; i < making->needs.count && !error; i++) {
-		const struct plan_need *need = &making->needs.items[i];
-		struct code_window *window = &making->windows[i];
+		struct code_window window;
 
-		window->at = need->low;
-		window->pages = pages_of(need);
-		if (!need->fixed)
-			error = near_find_gap(&maps, need->low, need->high, window->pages * DT_PAGE,
-					      &window->at);
+		error = find_place(making, &maps, i, &window);
 		/* so that the next window goes elsewhere */
-		if (!error && !maps_claim(&maps, window->at, window->pages * DT_PAGE))
+		if (!error && (!vec_push(&making->windows, window) ||
+			       !maps_claim(&maps, window.at, window.pages * DT_PAGE)))
 			error = error_new(ERROR_FAILED, "out of memory");
 	}
 	return error;
@@ -121,7 +167,7 @@ static struct error *map_agent(struct making *making, struct stop *stop)
 		.pool_size = session->options.buffer_size,
 		.flags = agent_flags(session, making->closed),
 		.image = making->agent_elf,
-		.windows = making->windows,
+		.windows = making->windows.items,
 		.window_count = making->needs.count,
 		.share = session->parent ? session->parent->agent : NULL, /* F1 */
 	};
@@ -207,7 +253,8 @@ static struct error *map_memory(struct making *making, struct stop *stop)
 	if (!error && wants->agent && !(making->closed & FENCE_SIGNAL))
 		error = fronts_map(session, stop);
 	for (size_t i = 0; i < making->needs.count && !error; i++)
-		error = add_window(session, stop, &making->needs.items[i], &making->windows[i]);
+		error = add_window(session, stop, &making->needs.items[i],
+				   &making->windows.items[i]);
 	if (!error && wants->exits)
 		error = exits_map(session, stop);
 	if (!error && wants->exits && wants->agent)
@@ -276,7 +323,7 @@ struct error *mapping_make(struct session *session, const struct mapping_wants *
 	if (!error && wants->agent)
 		stable_memory_note(session);
 	agent_prepare_end(making.agent_elf);
-	free(making.windows);
+	vec_free(&making.windows);
 	vec_free(&making.needs);
 	return error;
 }
