@@ -230,8 +230,25 @@ static void print_look(const char *directory)
 				directory[0] == '-' ? "./" : "", directory);
 }
 
+/* Tells what would have been enough (V6). */
+static void print_shortage(const struct reader_totals *totals)
+{
+	uint64_t needed = (totals->buffer_needed + (1u << 20) - 1) >> 20; /* MiB */
+
+	if (!needed || totals->damaged)
+		return;
+	if (needed <= DT_POOL_MAX >> 20)
+		cli_note("events were lost because the buffer was full: --buffer-size %" PRIu64
+			 "M would have held them (or let threads wait: --mode block)",
+			 needed);
+	else
+		cli_note("events were lost because the buffer was full, and none would have held "
+			 "them (trace fewer functions, or let threads wait: --mode block)");
+}
+
 static void print_notes(const struct session_summary *summary)
 {
+	print_shortage(&summary->totals);
 	if (summary->late_libraries)
 		cli_note(
 			"placing tracepoints in a newly loaded library took more than 2 s, and the process went "

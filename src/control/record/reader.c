@@ -18,6 +18,9 @@
  *
  * (V2) Only the reader makes a chunk FREE, so a chunk keeps its generation from its first reading
  *      to its last.
+ * (V6) A buffer of reader_totals.buffer_needed bytes would have held all events of fixed size: at
+ *      no time do more events wait to be read than are in the pool, and were lost. Of events of
+ *      variable size the mean counts.
  */
 #include "reader.h"
 
@@ -33,6 +36,7 @@
 #include "control/ctf/writer.h"
 #include "open_calls.h"
 #include "reader_state.h"
+#include "walk.h"
 
 #define READER_PATIENCE 4
 #define READER_FORGET 64
@@ -436,6 +440,25 @@ static struct error *reader_end_homeless(struct reader *reader)
 	return stream_finish(&stream, &reader->sink, reader_now(reader));
 }
 
+/* (V6) Chunks are never quite full: a quarter of the memory is in small ones, half of which a large
+ * event may waste. */
+static uint64_t reader_needed_buffer(const struct reader *reader)
+{
+	const struct reader_totals *totals = &reader->totals;
+	uint64_t mean = totals->events ? totals->bytes / totals->events + 8 : 0, bytes = 0;
+	uint64_t small = reader->pool.small_count, big = reader->pool.chunk_count - small;
+	uint64_t now = small * DT_CHUNK_SMALL + big * DT_CHUNK_BIG;
+
+	for (size_t id = 0; id < reader->type_count; id++) {
+		uint64_t size = reader->sizes[id] & ~(uint64_t)WALK_VARIABLE;
+
+		if (reader->sizes[id] & WALK_VARIABLE && size < mean)
+			size = mean;
+		bytes += reader->tallied[id] * size;
+	}
+	return bytes ? now + bytes + bytes / 7 + DT_CHUNK_BIG : 0;
+}
+
 void reader_close_trace(struct reader *reader)
 {
 	reader->sink.is_closed = true;
@@ -462,6 +485,10 @@ struct error *reader_finish(struct reader *reader, struct reader_totals *ret_tot
 	reader->totals.overwritten =
 		losses_believe(&overwritten, 0,
 			       __atomic_load_n(&reader->pool.base->overwritten, __ATOMIC_RELAXED));
+	/* others were lost for want of a thread's record, or of a clock */
+	if (!__atomic_load_n(&reader->pool.base->lost_homeless, __ATOMIC_RELAXED) &&
+	    !__atomic_load_n(&reader->pool.base->clockless, __ATOMIC_RELAXED))
+		reader->totals.buffer_needed = reader_needed_buffer(reader);
 	reader->totals.damaged = reader->sink.losses.damaged || reader->losses.damaged ||
 				 overwritten.damaged;
 	if (!error) {

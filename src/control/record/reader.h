@@ -31,6 +31,9 @@ struct reader_totals {
 	/* events with a clock earlier than the event before: they got that event's clock */
 	uint64_t stepped_back;
 	bool damaged; /* the target claims more losses than were possible */
+	/* (V6) bytes of a buffer that would have held the lost events, too; 0: none was lost for
+	 * want of room */
+	uint64_t buffer_needed;
 };
 
 /* A thread of the target, or of a forked child. */
