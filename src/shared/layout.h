@@ -79,7 +79,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 45
+#define DT_LAYOUT_VERSION 46
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -120,6 +120,7 @@
 #define DT_RETURNS 2048u /* dt_control.returns was mapped together with the agent */
 #define DT_NO_ALTSTACK 4096u /* a filter forbids sigaltstack: stacks aren't looked at */
 #define DT_NO_LINES 8192u /* a filter forbids what lines at the hit need (hit_line.h) */
+#define DT_NO_EXECS 16384u /* the controller ends its trace: it follows no execve any more */
 #define DT_ENDED 64u /* the controller has ended its trace, and had to leave its probes, off */
 
 /* Part of the code memfd, mapped near a module. */

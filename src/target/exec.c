@@ -27,14 +27,19 @@ uint64_t exec_miss(const struct dt_control *control)
 	return 0;
 }
 
+static bool exec_is_followed(const struct dt_control *control)
+{
+	return !(__atomic_load_n(&control->flags, __ATOMIC_RELAXED) & DT_NO_EXECS);
+}
+
 uint64_t exec_ask(const struct dt_control *control)
 {
-	struct dt_exec *exec = exec_claim(agent_pool(control));
+	struct dt_exec *exec = exec_is_followed(control) ? exec_claim(agent_pool(control)) : NULL;
 	uint64_t deadline = sys_now_ns() + control->block_ms * 1000000ULL;
 	uint32_t asked = DT_EXEC_ASKED;
 
 	if (!exec)
-		return exec_miss(control);
+		return exec_is_followed(control) ? exec_miss(control) : 0;
 	exec->pid = sys_getpid();
 	exec->tid = sys_gettid();
 	exec->process = agent_state(control)->process;
@@ -43,14 +48,15 @@ uint64_t exec_ask(const struct dt_control *control)
 	chunk_wake(control);
 	while (__atomic_load_n(&exec->state, __ATOMIC_ACQUIRE) == DT_EXEC_ASKED) {
 		/* not while another thread brings a filter (Q6) */
-		if (!agent_is_quiet(control) && sys_now_ns() < deadline &&
-		    !agent_is_orphan(control)) {
+		bool waits = exec_is_followed(control) && !agent_is_quiet(control);
+
+		if (waits && sys_now_ns() < deadline && !agent_is_orphan(control)) {
 			sys_futex_wait(&exec->state, DT_EXEC_ASKED, EXEC_WAIT_NS);
 			continue;
 		}
 		if (__atomic_compare_exchange_n(&exec->state, &asked, DT_EXEC_FREE, false,
 						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			return exec_miss(control);
+			return exec_is_followed(control) ? exec_miss(control) : 0;
 	}
 	return 0;
 }

@@ -250,3 +250,16 @@ def test_backtraces(dyntrace, program_path, scratch):
     assert len(viewed) == 7 and open(lines).read().splitlines() == viewed
     by_others = dyntrace("view", "--json", os.path.join(scratch, "t")).stdout.splitlines()
     assert [frame.split("+")[0] for frame in json.loads(by_others[3])["fields"]["backtrace"][:2]] == ["foo", "by_child"]
+
+
+def test_leaving_a_shell_that_executes_all_the_time(dyntrace, processes):
+    """Threads that ask while dyntrace leaves whether their next program is followed don't wait for an answer: no memory stays."""
+    shell = processes.start(["sh", "-c", "echo ready; while :; do /bin/true; done"], stdout=subprocess.PIPE, text=True)
+    assert shell.stdout.readline() == "ready\n"
+    before = Snapshot(shell.pid)
+    for _ in range(3):
+        result = dyntrace("trace", "-p", shell.pid, "--follow-exec", "--probe", "malloc@libc.so.6", "-o", dyntrace.new_output(), "--for", "0.1")
+        assert "stays in process" not in result.stderr, result.stderr
+    shell.send_signal(signal.SIGSTOP)
+    before.assert_unchanged(busy=True)
+    shell.kill()

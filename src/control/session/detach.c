@@ -378,6 +378,8 @@ struct error *detach_all(struct session *session, struct session_summary *summar
 		return NULL;
 	error_free(judged_renew(session->proc)); /* each call asks the verdict */
 	library_notice_end(session);
+	/* threads that ask whether their next program is followed wait no longer */
+	__atomic_or_fetch(&session->agent->control->flags, DT_NO_EXECS, __ATOMIC_RELAXED);
 	add_holder(session, &holders, session->proc, summary);
 	for (int round = 0; round < CHILDREN_ROUNDS && holders.count &&
 			    add_children(session, &holders, true, summary);

@@ -427,10 +427,19 @@ static void follow_modules_changed(struct session *root)
 	}
 }
 
+static void stop_asking(const struct session *session)
+{
+	if (session->agent)
+		__atomic_or_fetch(&session->agent->control->flags, DT_NO_EXECS, __ATOMIC_RELAXED);
+}
+
 static void follow_end(struct session *root, struct session_summary *summary)
 {
 	if (!session_may_lack(root) || !root->agent)
 		return;
+	stop_asking(root);
+	for (size_t i = 0; i < root->follow->execs.count; i++)
+		stop_asking(root->follow->execs.items[i].session);
 	for (uint32_t i = 0; i < DT_EXECS_MAX; i++)
 		release(&root->agent->pool->execs[i]);
 	while (root->follow->execs.count) {
