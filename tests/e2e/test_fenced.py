@@ -79,6 +79,15 @@ def test_no_call_of_ours_kills(dyntrace, program, name):
     assert fenced.finish().split()[0] == str(2 * CALLS)
 
 
+@pytest.mark.parametrize("how", [0, 1, 2])
+def test_ways_to_block_signals(dyntrace, program, how):
+    """SIG_BLOCK, SIG_UNBLOCK, SIG_SETMASK: recording needs the last one only (tor's filter forbids the first)."""
+    fenced = program("fenced", "--deny", MOUNT, "--how", how, "--calls", CALLS).wait_ready()
+    trace, _ = trace_whole(dyntrace, fenced, comm="(unreadable)" if how == 2 else "fenced")
+    assert backtraces_are_whole(trace) == (how != 2)
+    assert fenced.finish().split()[0] == str(2 * CALLS)
+
+
 @pytest.mark.parametrize("answer, said", [(KILL_THREAD, "kills"), (TRAP, "sends SIGSYS"), (ERRNO, "answers EPERM"),
                                           (NOTIFY, "asks another process"), (TRACE, "asks a debugger"),
                                           (LOG, "writes to the system's log"), (0x12340000, "kills")])

@@ -2,13 +2,14 @@
  * fenced - a program behind a filter of system calls.
  *	fenced [--deny NR,NR...] [--only NR,NR...] [--answer NUMBER] [--calls N] [--rounds R]
  *	       [--one 1] [--late 1] [--twice 1] [--heap 1] [--alarm US] [--spawn N]
- *	       [--during 1] [--alone 1]
+ *	       [--during 1] [--alone 1] [--how N]
  * A second thread sleeps in clock_nanosleep, ten times per second, and calls outer() when main
  * does.
  * The filter answers NUMBER (SECCOMP_RET_*; default: kill) to the calls of --deny, or to all but
- * those of --only and the program's own. It holds for all threads from before "ready" on; --one: for
- * the second thread only; --alone: for the first one only; --late: from after the first round on;
- * --twice: another filter, which allows all, follows with the second round. After each of R times "go" both threads call outer() N
+ * those of --only and the program's own; --how: and to rt_sigprocmask with that first argument. It
+ * holds for all threads from before "ready" on; --one: for the second thread only; --alone: for the
+ * first one only; --late: from after the first round on; --twice: another filter, which allows all,
+ * follows with the second round. After each of R times "go" both threads call outer() N
  * times, which calls foo(); "ready" again when both have. Prints the number of calls of both.
  * --heap: the text that outer() and foo() get is in the heap. --alarm: a signal comes every US
  * microseconds while both threads call, and its handler calls foo(), too; their number is printed
@@ -59,6 +60,23 @@ static unsigned short add(struct sock_filter *code, unsigned short at, const cha
 	return at;
 }
 
+static unsigned short add_how(struct sock_filter *code, unsigned short at, uint32_t answer)
+{
+	long how = handshake_option(count, words, "how", -1);
+	const struct sock_filter lines[] = {
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigprocmask, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)how, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, answer),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	};
+
+	if (how < 0)
+		return at;
+	memcpy(code + at, lines, sizeof(lines));
+	return (unsigned short)(at + sizeof(lines) / sizeof(lines[0]));
+}
+
 static void lock_in(void)
 {
 	struct sock_filter code[2 * CALLS_MAX] = {
@@ -67,7 +85,7 @@ static void lock_in(void)
 	uint32_t answer =
 		(uint32_t)handshake_option(count, words, "answer", SECCOMP_RET_KILL_PROCESS);
 	const char *only = word("--only");
-	unsigned short at = add(code, 1, word("--deny"), answer);
+	unsigned short at = add(code, add_how(code, 1, answer), word("--deny"), answer);
 	int one = (int)handshake_option(count, words, "one", 0) +
 		  (int)handshake_option(count, words, "alone", 0);
 

@@ -40,8 +40,6 @@ static const struct {
 } calls[] = {
 	/* the agent: src/target. own_stack.h, thread.c, chunk.c, slow.c, notice.c, exec.c */
 	{ FENCE_RECORD, "rt_sigprocmask", SYS_rt_sigprocmask, ANY1 | ANY2 | ANY_LAST,
-	  { 0, 0, 0, MASK_SIZE } },
-	{ FENCE_RECORD, "rt_sigprocmask", SYS_rt_sigprocmask, ANY1 | ANY_LAST,
 	  { 2, 0, 0, MASK_SIZE } },
 	{ FENCE_RECORD, "gettid", SYS_gettid, ANY_ALL, { 0 } },
 	{ FENCE_RECORD, "getpid", SYS_getpid, ANY_ALL, { 0 } },
@@ -68,6 +66,7 @@ static const struct {
 	{ FENCE_LINES, "clock_gettime", SYS_clock_gettime, ANY_ALL, { 0 } },
 	/* trap.c, front.c, handler.c; guarded calls are the target's own, made from elsewhere */
 	{ FENCE_SIGNAL, "rt_sigaction", SYS_rt_sigaction, ANY0 | ANY1 | ANY2, { 0, 0, 0, MASK_SIZE } },
+	{ FENCE_SIGNAL, "rt_sigprocmask", SYS_rt_sigprocmask, ANY1, { 0, 0, 0, MASK_SIZE } },
 	{ FENCE_SIGNAL, "rt_sigprocmask", SYS_rt_sigprocmask, ANY1, { 1, 0, 0, MASK_SIZE } },
 	{ FENCE_SIGNAL, "tgkill", SYS_tgkill, ANY_ALL, { 0 } },
 	/* the controller: agent.c, code_window.c, sweep.c, remote_map.c, remote_sigaction.c,

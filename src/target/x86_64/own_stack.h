@@ -42,11 +42,12 @@ stack_pause:
 	jne	\no
 	.endm
 
-/* Block all signals and store the target's mask at (rsp). Changes rax, rcx, rdx, rsi, rdi, r10 and
+/* Block all signals and store the target's mask at (rsp). SIG_SETMASK, as when it is restored: a
+ * filter may allow only some ways (tor's does). Changes rax, rcx, rdx, rsi, rdi, r10 and
  * r11. */
 	.macro	block_signals failed
 	movl	$SYS_RT_SIGPROCMASK, %eax
-	xorl	%edi, %edi			/* SIG_BLOCK */
+	movl	$2, %edi			/* SIG_SETMASK */
 	leaq	every_signal(%rip), %rsi
 	movq	%rsp, %rdx
 	movl	$8, %r10d
