@@ -13,6 +13,7 @@ import json
 import os
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -75,15 +76,6 @@ def blocks(path):
 
 # ---- running -----------------------------------------------------------------------------------------------------
 
-def go_first():
-    """Documents record for a second: on a busy machine the playground's servers and dyntrace must have their turn in it, as on an idle one.
-    The kernel shares the processors among sessions first (autogroup), then by priority."""
-    with contextlib.suppress(OSError):  # a container's root may not
-        os.setpriority(os.PRIO_PROCESS, 0, -15)
-        with open("/proc/self/autogroup", "w") as group:
-            group.write("-15")
-
-
 class Shell:
     """A bash that runs commands one after the other, each with its output in a file, as on one terminal."""
 
@@ -91,7 +83,7 @@ class Shell:
         self.folder, self.number = folder, 0
         self.status_end, writing = os.pipe()
         self.process = subprocess.Popen(["bash", "--norc"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                        start_new_session=True, text=True, pass_fds=[writing], preexec_fn=go_first, env={**os.environ, "COLUMNS": "100", **(environment or {})})
+                                        start_new_session=True, text=True, pass_fds=[writing], env={**os.environ, "COLUMNS": "100", **(environment or {})})
         self.writing = writing
 
     def run(self, command):
@@ -139,6 +131,25 @@ def run_lanes(lanes):
     return results
 
 
+def pace(build, folder):
+    """Makes a build folder in which times by the clock last until the servers have worked that long (documents_pace.py); headers are
+    beside it, as in the tree."""
+    os.chmod(folder, 0o755)
+    os.symlink(os.path.join(ROOT, "include"), os.path.join(folder, "include"))
+    folder = os.path.join(folder, "build")
+    os.mkdir(folder)
+    for name in os.listdir(build):
+        if name != "dyntrace":
+            os.symlink(os.path.join(build, name), os.path.join(folder, name))
+    paced, real = shlex.quote(os.path.join(os.path.dirname(os.path.abspath(__file__)), "documents_pace.py")), shlex.quote(os.path.join(build, "dyntrace"))
+    for name, text in {"dyntrace": f"""case " $* " in *' --for '*) exec {paced} dyntrace {real} "$@";; esac\nexec {real} "$@"\n""",
+                       "sleep": f"""case "$1" in 0.*) exec /bin/sleep "$1";; esac\nexec {paced} sleep "$1"\n"""}.items():
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\n" + text)
+        os.chmod(file.name, 0o755)
+    return folder
+
+
 def in_playground(build, chosen, environment=None):
     """Runs blocks in a playground of their own: {index of the block: [(status, output), ...]}."""
     lanes = {}
@@ -148,7 +159,7 @@ def in_playground(build, chosen, environment=None):
         json.dump(list(lanes.values()), task)
         task.flush()
         done = subprocess.run([os.path.join(ROOT, "docs", "playground", "enter"), "/usr/bin/python3", os.path.abspath(__file__),
-                               "--inside", task.name, answer.name], capture_output=True, text=True, start_new_session=True, preexec_fn=go_first,
+                               "--inside", task.name, answer.name], capture_output=True, text=True,
                               env={**os.environ, "DYNTRACE_BUILD": build, "TZ": "UTC", **(environment or {})})
         assert done.returncode == 0, done.stdout + done.stderr
         return {int(index): result for index, result in json.load(answer).items()}

@@ -1,11 +1,12 @@
 """README.md, docs/tutorial.md and docs/recipes.md: each command runs in the playground, and prints what the document shows, apart from
-numbers. All documents run at once, each in a playground of its own."""
+numbers. All documents run at once, each in a playground of its own. Times by the clock last until the servers have done their work."""
 import concurrent.futures
 import glob
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 
 import documents
 import pytest
@@ -27,8 +28,9 @@ def results(build):
         pytest.skip("only root makes a playground")
     missing = [program for program in ("redis-server", "nginx", "bwrap", "babeltrace2", "ip", "pgrep") if not shutil.which(program)]
     assert not missing, f"{missing}: .ci/install-packages check"
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        running = {name: pool.submit(documents.in_playground, build, chosen(name)) for name in NAMES}
+    with concurrent.futures.ThreadPoolExecutor() as pool, tempfile.TemporaryDirectory(prefix="dyntrace-paced-") as folder:
+        paced = documents.pace(build, folder)
+        running = {name: pool.submit(documents.in_playground, paced, chosen(name)) for name in NAMES}
         return {name: one.result() for name, one in running.items()}
 
 
@@ -117,6 +119,7 @@ def test_shapes():
     shape = documents.shape
     assert shape("  220  1.07 ms   998 us  malloc") == shape("3  10 s  2.00 ns  malloc") != shape("3  10 s  malloc")
     assert shape("09:39:53.437863752 (+?.?????????) ls tid 29 f { a = 1 }") == shape("10:00:00.000000000 (+0.000000001) ls tid 7 f { a = 2 }")
+    assert shape("  58   51  181 ms  74.4 ms   -107 ms  -58.9%  f") == shape("  24   19  20.1 ms   214 ms   +194 ms     11x  f")
     assert shape("   8 .. 16   25 |####   | p50") == shape("  16 .. 32   0 |     |")
     assert shape("  1.2 us [7] |   f(a = 1) = 2") == shape("         [9] | f(a = 3) {") == shape(" 99 ns [9] | } f = 2") != shape("  9 s [7] | g() = 2")
     assert documents.differences(["a 1", "..."], "a 2\nb\n") == ([], [])
