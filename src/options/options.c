@@ -108,6 +108,17 @@ static struct error *set_list(const struct option_spec *option, const char *text
 	return NULL;
 }
 
+/* Numbers of which 0 stands for "not given". */
+static struct error *set_size(const struct option_spec *option, const char *text)
+{
+	struct error *error = options_size(text, option->size);
+
+	if (error || *option->size || option->may_be_zero)
+		return error;
+	return error_new(ERROR_USAGE, "'%s' is too small (leave the option out for its default)",
+			 text);
+}
+
 static struct error *set_value(const struct option_spec *option, const char *text)
 {
 	if (option->list)
@@ -117,7 +128,7 @@ static struct error *set_value(const struct option_spec *option, const char *tex
 	if (option->string)
 		*option->string = text;
 	if (option->size)
-		return options_size(text, option->size);
+		return set_size(option, text);
 	if (option->seconds)
 		return options_seconds(text, option->seconds);
 	if (option->choice)

@@ -61,7 +61,8 @@ struct option_spec {
 	bool *flag; /* set to true */
 	const char **string;
 	struct option_values *list; /* appended to; free with vec_free */
-	uint64_t *size; /* bytes: "4096", "64M", "1G"; K, M, G, T are powers of 1024 */
+	uint64_t *size; /* bytes: "4096", "64M", "1G"; K, M, G, T are powers of 1024; above 0 */
+	bool may_be_zero; /* the size */
 	double *seconds; /* "2", "0.5", "200ms", "1m"; above 0, finite */
 	int *choice; /* index in choices */
 	const char *const *choices; /* ends with NULL */

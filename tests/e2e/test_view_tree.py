@@ -168,12 +168,15 @@ def test_parts(dyntrace, both):
     assert shown("-n", 3, "--from", clock[0]) == [one for one in events if one["ns"] >= middle["ns"]][:3]
     assert shown("--around", clock[0]) == [one for one in events if one["ns"] >= middle["ns"] - 100_000][:50]
     assert shown("--from", "+0") == events and shown("--from", "+1000s") == []
+    offsets = [one["ns"] - first["ns"] for one in (middle, later)]
+    assert shown("--from", f"+{offsets[0]}ns", "--to", f"+{offsets[1] / 1000:.3f}us") == part
+    assert shown("--from", "+0ms") == events and shown("--from", "+5m") == []
 
 
 @pytest.mark.parametrize("words, why", [
     (["--tid", "x"], "--tid: 'x' is not a number"), (["-n", "-3"], "-n: '-3' is not a number"),
-    (["--from", "noon"], "--from: 'noon' is not a time (09:03:30.118, or +1.5 for seconds after the trace's begin)"),
-    (["--to", "25:00:00"], "--to: '25:00:00' is not a time (09:03:30.118, or +1.5 for seconds after the trace's begin)"),
+    (["--from", "noon"], "--from: 'noon' is not a time (09:03:30.118, or +1.5 and +200ms after the trace's begin)"),
+    (["--to", "25:00:00"], "--to: '25:00:00' is not a time (09:03:30.118, or +1.5 and +200ms after the trace's begin)"),
     (["--around", "+1", "--to", "+2"], "give --around, or --from and --to"),
     (["--tree", "--json"], "give one of --tree, --lines and --json")])
 def test_wrong_words(dyntrace, both, words, why):

@@ -179,6 +179,9 @@ static void test_refusals(void **state)
 	ASSERT_REFUSED("option '--exit' takes no value", "--exit=1");
 	ASSERT_REFUSED("option '--for': '-1' is not a time (2, 0.5, 200ms, 10s, 5m)", "--for",
 		       "-1");
+	ASSERT_REFUSED("option '--buffer-size': '0' is too small (leave the option out for its "
+		       "default)",
+		       "--buffer-size", "0");
 	ASSERT_REFUSED("unknown option '--duration' (did you mean '--for'?)", "--duration", "1");
 	ASSERT_REFUSED("unknown option '--durations' (--help lists them)", "--durations", "1");
 	ASSERT_REFUSED("option '--mode': unknown value 'blok' (did you mean 'block'?)", "--mode",

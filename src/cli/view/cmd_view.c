@@ -29,7 +29,7 @@ static const struct option_spec options[] = {
 	  .string = &args.filter },
 	{ 0, "tid", "N", "only this thread", .string = &args.select.tid },
 	{ 0, "pid", "N", "only this process", .string = &args.select.pid },
-	{ 0, "from", "TIME", "from this time on: 09:03:30.118, or +1.5 for seconds after the begin",
+	{ 0, "from", "TIME", "from this time on: 09:03:30.118, or +1.5 and +200ms after the begin",
 	  .string = &args.select.from },
 	{ 0, "to", "TIME", "up to this time", .string = &args.select.to },
 	{ 0, "around", "TIME", "50 lines, from 0.1 ms before this time on",

@@ -6,6 +6,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "control/base/cleanup.h"
+#include "options/options.h"
+
 #define NS 1000000000LL
 #define DAY (24 * 60 * 60 * NS)
 #define AROUND_BEFORE 100000 /* ns */
@@ -80,18 +83,34 @@ static bool read_clock(const char *text, int64_t first_ns, int64_t *ret_ns)
 	return true;
 }
 
+/* "1.5", "200ms", "0". No option but these times may be 0. */
+static bool read_offset(const char *text, double *ret_seconds)
+{
+	_cleanup_error_ struct error *error = NULL;
+	char *unit;
+
+	if (strtod(text, &unit) == 0 && unit != text) {
+		char one[16];
+
+		snprintf(one, sizeof(one), "1%s", unit);
+		error = options_seconds(one, ret_seconds);
+		*ret_seconds = 0;
+	} else {
+		error = options_seconds(text, ret_seconds);
+	}
+	return !error;
+}
+
 static struct error *read_time(const char *option, const char *text, int64_t first_ns,
 			       int64_t *ret_ns)
 {
+	double seconds = 0;
 	char *end;
 
 	errno = 0;
 	if (*text == '+') {
-		double seconds = strtod(text + 1, &end);
-
-		end += *end == 's' && !end[1];
-		if (!errno && !*end && end > text + 1 && seconds >= 0 && seconds < 1e9) {
-			*ret_ns = first_ns + (int64_t)(seconds * 1e9);
+		if (read_offset(text + 1, &seconds) && seconds < 1e9) {
+			*ret_ns = first_ns + (int64_t)(seconds * 1e9 + 0.5);
 			return NULL;
 		}
 	} else if (strlen(text) >= EPOCH_DIGITS && strspn(text, "0123456789") == strlen(text)) {
@@ -101,7 +120,7 @@ static struct error *read_time(const char *option, const char *text, int64_t fir
 	} else if (read_clock(text, first_ns, ret_ns)) {
 		return NULL;
 	}
-	return error_new(ERROR_USAGE, "%s: '%s' is not a time (09:03:30.118, or +1.5 for seconds "
+	return error_new(ERROR_USAGE, "%s: '%s' is not a time (09:03:30.118, or +1.5 and +200ms "
 				      "after the trace's begin)", option, text);
 }
 
