@@ -129,6 +129,36 @@ def test_traces_a_program_in_a_container(dyntrace, container, way):
     assert [int(line.split()[1]) for line in lines] == [2 * CALLS] * THREADS
 
 
+def test_traces_by_name_inside_a_container(dyntrace, container):
+    """A name that only a process of the container has. Its file is found in the container's own root."""
+    name = f"in{os.getpid()}"
+    inside = container([], script=f"cp /programs/spin /tmp/{name} && exec /tmp/{name} --ready-fd 3 --go-fd 4 --calls {CALLS} 3>/talk/ready 4</talk/go")
+    tracing = dyntrace.start_trace(inside.pid, "--function", "foo", target=name)
+    inside.go().wait_ready()
+    trace = tracing.stop()
+    tracing.before.assert_unchanged()
+    assert (trace.names(), trace.lost) == ({"foo_entry": CALLS}, 0)
+    assert {event.fields["text"] for event in trace.events} == {"dyntrace"}
+    inside.finish()
+
+
+def test_a_profile_of_ones_own(dyntrace, container, scratch):
+    """A seccomp profile that answers EPERM to process_vm_readv, by --security-opt: values in memory that stays are there all the same."""
+    path = os.path.join(scratch, "profile.json")
+    with open(path, "w") as file:
+        json.dump({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["process_vm_readv"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1}]}, file)
+    inside = container(["--security-opt", f"seccomp={path}"], "spin", "--threads", THREADS, "--calls", CALLS)
+    assert status(inside.pid, "Seccomp") == "2"
+    tracing = dyntrace.start_trace(inside.pid, "--function", "foo", "-e")
+    inside.go().wait_ready()
+    trace = tracing.stop()
+    tracing.before.assert_unchanged()
+    assert "its filter answers EPERM for process_vm_readv: most values behind pointers can't be read" in tracing.stderr
+    assert (trace.names(), trace.lost) == ({"foo_entry": THREADS * CALLS, "foo_exit": THREADS * CALLS}, 0)
+    assert {event.fields["text"] for event in trace.named("foo_entry")} == {"dyntrace"}
+    inside.finish()
+
+
 SPIN = f"/programs/spin --ready-fd 3 --go-fd 4 --threads {THREADS} --calls {CALLS} 3>/talk/ready 4</talk/go"
 TRACE = "/build/dyntrace trace -o /talk/trace --function foo -e -t backtrace"
 BEGUN = 'until read name </proc/$!/comm && [ "$name" = spin ]; do :; done'  # before that it is a copy of the shell
@@ -169,8 +199,10 @@ def write_filter(scratch):
     return path
 
 
-def test_traces_a_program_in_bubblewraps_sandbox(dyntrace, processes, program_path, scratch):
-    """All namespaces of its own, and a filter that answers EPERM to mount."""
+@pytest.mark.parametrize("spaces, depth", [(["--unshare-all"], 2), (["--unshare-user", "--unshare-ipc", "--unshare-net", "--unshare-uts"], 1)],
+                         ids=["all", "the host's pids"])
+def test_traces_a_program_in_bubblewraps_sandbox(dyntrace, processes, program_path, scratch, spaces, depth):
+    """All namespaces of its own, or all but that of pids (which podman refuses without a control group), and a filter that answers EPERM to mount."""
     if not shutil.which("bwrap"):
         pytest.skip("bubblewrap isn't installed (.ci/install-packages check)")
     needs_user_namespaces()
@@ -179,7 +211,7 @@ def test_traces_a_program_in_bubblewraps_sandbox(dyntrace, processes, program_pa
     go_end, go = os.pipe()
     with open(write_filter(scratch), "rb") as given, open(status_path, "w") as told:
         sandbox = processes.start(
-            ["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev",
+            ["bwrap", *spaces, "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev",
              "--seccomp", given.fileno(), "--json-status-fd", told.fileno(), program_path("spin"), "--threads", THREADS,
              "--calls", CALLS, "--ready-fd", ready_end, "--go-fd", go_end],
             pass_fds=[given.fileno(), told.fileno(), ready_end, go_end], stdout=subprocess.PIPE, text=True)
@@ -188,10 +220,11 @@ def test_traces_a_program_in_bubblewraps_sandbox(dyntrace, processes, program_pa
     try:
         assert os.read(ready, 1) == b"r"
         with open(status_path) as file:
-            first = json.loads(file.readline())["child-pid"]  # bubblewrap's own first process; the program is its child
-        with open(f"/proc/{first}/task/{first}/children") as file:
-            pid = int(file.read().split()[0])
-        assert status(pid, "Seccomp") == "2" and len(status(pid, "NSpid").split()) == 2
+            pid = json.loads(file.readline())["child-pid"]
+        if depth == 2:  # that is bubblewrap's own first process; the program is its child
+            with open(f"/proc/{pid}/task/{pid}/children") as file:
+                pid = int(file.read().split()[0])
+        assert status(pid, "Seccomp") == "2" and len(status(pid, "NSpid").split()) == depth
         tracing = dyntrace.start_trace(pid, "--function", "foo", "-e", "-t", "backtrace")
         os.write(go, b"g")
         assert os.read(ready, 1) == b"r"

@@ -1,7 +1,9 @@
 """The daemon traces programs behind filters of system calls (seccomp): its asker reads them, workers go by what it says (D12, E3)."""
+import contextlib
 import glob
 import os
 import signal
+import subprocess
 
 import pytest
 from daemon_harness import alive
@@ -210,3 +212,41 @@ def test_a_container_is_traced_by_the_daemon(daemon, container):
         assert event.fields["text"] == "dyntrace" and event.fields["comm"] == "spin" and len(event.fields["backtrace"]) >= 3, event
     inside.go().wait_ready()
     assert [int(line.split()[1]) for line in inside.finish().splitlines()] == [2 * CALLS] * 3
+
+
+def test_list_processes_tells_the_container(daemon, program, scratch):
+    """By the control group, as podman, docker and Kubernetes name it; here of a hierarchy of whichever kind this machine has."""
+    with open("/proc/self/cgroup") as file:
+        groups = dict(line.rstrip("\n").split(":", 2)[1:] for line in file)
+    kind, own = (["-t", "cgroup", "-o", "none,name=systemd"], groups["name=systemd"]) if "name=systemd" in groups else (["-t", "cgroup2"], groups[""])
+    spin, name = program("spin").wait_ready(), f"{os.getpid():064x}"
+    with mounted(scratch, kind) as hierarchy:
+        group = os.path.join(hierarchy, own.lstrip("/"), f"libpod-{name}.scope")
+        os.mkdir(group)
+        try:
+            move(spin.pid, group)
+            daemon.attach(spin.pid)
+            [listed] = daemon.json("list-processes")
+            assert listed["container"] == name[:12] and listed["cgroup"].endswith(f"/libpod-{name}.scope")
+            assert daemon("list-processes").stdout.splitlines()[1].split()[-1] == name[:12]
+            daemon("detach", spin.pid)
+        finally:
+            move(spin.pid, os.path.dirname(group))
+            os.rmdir(group)
+    spin.finish()
+
+
+def move(pid, group):
+    with open(os.path.join(group, "cgroup.procs"), "w") as file:
+        file.write(str(pid))
+
+
+@contextlib.contextmanager
+def mounted(scratch, kind):
+    folder = os.path.join(scratch, "groups")
+    os.mkdir(folder)
+    subprocess.run(["mount", *kind, "none", folder], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)

@@ -11,6 +11,7 @@ import subprocess
 
 import pytest
 
+from fixtures import ROOT
 from harness import summary_rows, until
 from test_fenced import OURS
 
@@ -315,6 +316,13 @@ def test_the_table_has_every_call_that_a_line_makes(dyntrace, program):
     """A filter that kills for all other calls, but those of test_fenced (H26)."""
     fenced = program("fenced", "--only", ",".join(map(str, [*OURS.values(), *LINES.values(), 219])), "--calls", 50)
     assert len(follow_lines(dyntrace, fenced.wait_ready())) == 100
+
+
+def test_every_call_of_the_table_is_forbidden_once():
+    """Here, or in test_fenced (H26)."""
+    with open(os.path.join(ROOT, "src", "control", "fence", "fence.c")) as file:
+        table = file.read().partition("} calls[] = {")[2].partition("};")[0]
+    assert set(re.findall(r"\bSYS_(\w+)", table)) == set(OURS) | set(LINES)
 
 
 @pytest.mark.parametrize("name", LINES.keys() - {"write"})
