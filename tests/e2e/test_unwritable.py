@@ -47,7 +47,7 @@ def test_events_that_no_file_takes_are_lost_and_counted(dyntrace, program, small
         assert re.fullmatch(rf"dyntrace: only \d+ KiB are left on the file system of '{output}': {why} \(.*\)", last), errors
         assert os.statvfs(small_disk).f_bavail > 0
     else:
-        assert last == f"dyntrace: cannot write the trace in '{output}': {why}", errors
+        assert last == f"dyntrace: cannot write the trace in '{output}': {why} (raise the limit of dyntrace with 'ulimit -f')", errors
     hits, lost = (int(summary_rows(errors)["foo"][title]) for title in ("hits", "lost"))
     assert re.search(rf"^{hits} events, {lost} lost, ", errors, re.M), errors
     assert hits + lost == CALLS and lost > 0 and (hits > 0 or how == "limit")
@@ -124,13 +124,24 @@ def test_events_that_a_broken_disk_refuses_are_lost_and_counted(dyntrace, progra
     os.kill(running.process.pid, signal.SIGCONT)
     _, errors = running.process.communicate(timeout=60)
     assert running.process.returncode == 125
-    assert errors.splitlines()[-1] == f"dyntrace: cannot write the trace in '{running.output}': {why}", errors
+    hint = "the kernel's log, dmesg, may say more" if number == errno.EIO else "make room, or bound traces with --max-size"
+    assert errors.splitlines()[-1] == f"dyntrace: cannot write the trace in '{running.output}': {why} ({hint})", errors
     hits, lost = (int(summary_rows(errors)["foo"][title]) for title in ("hits", "lost"))
     assert re.search(rf"^{hits} events, {lost} lost, ", errors, re.M), errors
     assert hits + lost == CALLS and lost > 0 and (hits > 0) == (writes > 0)
     assert not hits or len(Trace(running.output).events) == hits
     before.assert_unchanged()
     one.finish()
+
+
+def test_buffers_larger_than_files_may_be_are_refused(dyntrace, program_path):
+    """RLIMIT_FSIZE holds for shared memory, too."""
+    command = [dyntrace.path, "trace", "--function", "foo", "-o", dyntrace.new_output(), "--", program_path("spin"), "--calls", "1"]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)))
+    assert result.returncode == 125
+    assert re.fullmatch(r"dyntrace: cannot put the agent into process \d+: shared memory of \d+ KiB is larger than files may be "
+                        r"\(raise the limit of dyntrace with 'ulimit -f'\)\n", result.stderr), result.stderr
 
 
 def test_events_for_removed_files_are_lost_and_counted(dyntrace, program):

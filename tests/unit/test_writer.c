@@ -408,7 +408,8 @@ static void test_disk_full(void **unused)
 	limit.rlim_cur = 10000;
 	setrlimit(RLIMIT_FSIZE, &limit);
 	struct packet packet = bare_packet(5000, 1, 500, 0);
-	snprintf(expected, sizeof(expected), "cannot write the trace in '%s': File too large",
+	snprintf(expected, sizeof(expected),
+		 "cannot write the trace in '%s': File too large (raise the limit of dyntrace with 'ulimit -f')",
 		 trace.directory);
 	expect_error(writer_packet(trace.writer, 1, &packet), expected);
 	struct stat stat_of;

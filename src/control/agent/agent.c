@@ -21,6 +21,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +129,12 @@ static struct error *fetch(struct injection *in, int there, int *ret_fd)
 static struct error *prepare_memfd(int fd, uint64_t size, int seals, void *at, void **ret_memory)
 {
 	if (ftruncate(fd, (off_t)size))
-		return error_errno(errno, "cannot size the shared memory");
+		return errno == EFBIG ?
+			       error_new(ERROR_FAILED,
+					 "shared memory of %" PRIu64 " KiB is larger than files may "
+					 "be (raise the limit of dyntrace with 'ulimit -f')",
+					 size >> 10) :
+			       error_errno(errno, "cannot size the shared memory");
 	void *memory = mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), fd,
 			    0);
 	if (memory == MAP_FAILED)

@@ -524,7 +524,7 @@ static struct error *writer_trim(struct trace_writer *writer, size_t index)
 	struct error *error = lane->filler ? writer_open_lane(writer, index) : NULL;
 
 	if (!error && lane->filler && ftruncate(lane->fd, (off_t)lane->size))
-		error = error_errno(errno, "cannot write the trace in '%s'", writer->directory);
+		error = writer_failed(writer, errno);
 	lane->filler = 0;
 	return error;
 }

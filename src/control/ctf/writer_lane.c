@@ -26,6 +26,26 @@ void writer_lane_name(const struct trace_writer *writer, size_t index, char name
 	writer_file_name(writer->part.number, writer->lane_base + index, name);
 }
 
+struct error *writer_failed(const struct trace_writer *writer, int number)
+{
+	static const struct {
+		int number;
+		const char *hint;
+	} hints[] = {
+		{ ENOSPC, "make room, or bound traces with --max-size" },
+		{ EDQUOT, "make room, or bound traces with --max-size" },
+		{ EFBIG, "raise the limit of dyntrace with 'ulimit -f'" },
+		{ EIO, "the kernel's log, dmesg, may say more" },
+	};
+
+	for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++) {
+		if (number == hints[i].number)
+			return error_new(ERROR_FAILED, "cannot write the trace in '%s': %s (%s)",
+					 writer->directory, strerror(number), hints[i].hint);
+	}
+	return error_errno(number, "cannot write the trace in '%s'", writer->directory);
+}
+
 struct error *writer_put(const struct trace_writer *writer, int fd, struct iovec *parts, int count,
 			 uint64_t at)
 {
@@ -41,11 +61,9 @@ struct error *writer_put(const struct trace_writer *writer, int fd, struct iovec
 		parts->iov_len -= (size_t)n;
 		n = pwritev(fd, parts, count, (off_t)at);
 		if (n < 0 && errno != EINTR)
-			return error_errno(errno, "cannot write the trace in '%s'",
-					   writer->directory);
+			return writer_failed(writer, errno);
 		if (!n)
-			return error_errno(ENOSPC, "cannot write the trace in '%s'",
-					   writer->directory);
+			return writer_failed(writer, ENOSPC);
 		n = n < 0 ? 0 : n;
 		at += (uint64_t)n;
 	}
@@ -89,12 +107,12 @@ static struct error *writer_make_file(struct trace_writer *writer, struct writer
 		return error_errno(-fd, "cannot open '%s/%s'", writer->directory, name);
 	struct error *error = NULL;
 	if (ftruncate(fd, (off_t)lane->filler))
-		error = error_errno(errno, "cannot write the trace in '%s'", writer->directory);
+		error = writer_failed(writer, errno);
 	if (!error)
 		error = writer_put_bytes(writer, fd, &head, sizeof(head), 0);
 	int renamed = error ? 0 : writer->dir->rename(writer->dir, temporary, name);
 	if (renamed)
-		error = error_errno(-renamed, "cannot write the trace in '%s'", writer->directory);
+		error = writer_failed(writer, -renamed);
 	if (error)
 		writer->dir->remove(writer->dir, temporary);
 	else
@@ -155,8 +173,7 @@ struct error *writer_close_one(struct trace_writer *writer)
 	int result = close(oldest->fd);
 	oldest->fd = -1;
 	writer->open_count--;
-	return result ? error_errno(errno, "cannot write the trace in '%s'", writer->directory) :
-			NULL;
+	return result ? writer_failed(writer, errno) : NULL;
 }
 
 struct error *writer_open_lane(struct trace_writer *writer, size_t index)

@@ -97,6 +97,8 @@ void writer_lane_name(const struct trace_writer *writer, size_t index, char name
 /* Writes all parts, or fails. */
 struct error *writer_put(const struct trace_writer *writer, int fd, struct iovec *parts, int count,
 			 uint64_t at);
+/* Says that a file can't be written, for errno, and what to do where a user can do something. */
+struct error *writer_failed(const struct trace_writer *writer, int number);
 struct error *writer_put_bytes(const struct trace_writer *writer, int fd, const void *bytes,
 			       size_t size, uint64_t at);
 /* The header of an empty packet of `size` bytes at the time `end`. */
