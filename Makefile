@@ -29,7 +29,7 @@ warnings: $(BUILD)/.packages-build $(BUILD)/.packages-check ## build with gcc an
 		$(call QUIET_NINJA,build-warnings/$$compiler) && echo "$$compiler: no warnings" || exit 1; \
 	done
 
-torture: $(BUILD)/.packages-check $(BUILD)/.packages-torture $(BUILD)/speedscope $(BUILD)/build.ninja ## run the long tests: hours; DYNTRACE_TORTURE=0.1 for a tenth
+torture: $(BUILD)/.packages-check $(BUILD)/.packages-torture $(BUILD)/.packages-deb $(BUILD)/speedscope $(BUILD)/build.ninja ## run the long tests: hours; DYNTRACE_TORTURE=0.1 for a tenth
 	@$(call QUIET_NINJA,$(BUILD))
 	@$(PYTHON) tests/run --build $(BUILD) --torture
 
