@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-#define DT_BRIDGE_VERSION 4u
+#define DT_BRIDGE_VERSION 5u
 #define DT_BRIDGE_NAME 128u
 #define DT_BRIDGE_FIELD_NAME 64u
 #define DT_BRIDGE_FIELDS_MAX 96u
@@ -41,21 +41,30 @@ enum dt_bridge_type {
 	DT_BRIDGE_HEX,
 	DT_BRIDGE_FLOAT,
 	DT_BRIDGE_STRING, /* with its NUL */
-	DT_BRIDGE_SEQUENCE, /* u32 count, then, aligned, u64s */
+	DT_BRIDGE_SEQUENCE, /* u32 count, then, aligned, as many numbers */
 	DT_BRIDGE_ADDRESS, /* the image's first word */
+	/* A list of anything else, which LTTng gets as text: u32 count, then, aligned by `size`, as
+	 * many elements. The fields up to DT_BRIDGE_LIST_END describe one, structs in it begin with
+	 * DT_BRIDGE_OPEN. */
+	DT_BRIDGE_LIST,
+	DT_BRIDGE_LIST_END,
+	DT_BRIDGE_OPEN,
+	DT_BRIDGE_CLOSE,
 };
 
 struct dt_bridge_field {
 	char name[DT_BRIDGE_FIELD_NAME]; /* [A-Za-z0-9_]+: others make the trace unreadable */
 	uint8_t type;
-	uint8_t size; /* 1, 2, 4, 8 */
+	uint8_t size; /* 1, 2, 4, 8; of a sequence: of its elements */
 	uint16_t count; /* of an array's elements; 0: none */
 	uint16_t offset; /* in the image; 0: after the previous field, aligned */
 	uint8_t align; /* of that field, in bytes */
 	uint8_t nowrite; /* only LTTng's filters see it */
 	/* of an enumeration: its labels, as indices in the event's labels */
 	uint16_t label_first, label_count;
-	uint32_t pad2;
+	uint16_t source; /* for the controller: number of the event's field */
+	uint8_t element; /* of a sequence: enum dt_bridge_type of its elements */
+	uint8_t is_inside; /* of an element: no field of LTTng's */
 };
 
 /* One name of an enumeration. */

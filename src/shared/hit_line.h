@@ -77,6 +77,8 @@ enum dt_line_kind {
 	DT_LINE_FRAMES, /* u32 count, then, aligned, u64s */
 	DT_LINE_OPEN, /* a struct begins; only aligns */
 	DT_LINE_CLOSE,
+	DT_LINE_LIST, /* u32 count, then, aligned by `size`, as many elements: items up to end */
+	DT_LINE_LIST_END,
 };
 
 struct dt_line_item {
@@ -90,7 +92,8 @@ struct dt_line_item {
 	uint32_t key; /* the item's name, as an offset in the text */
 	uint8_t is_signed; /* the labels' values are */
 	uint8_t omits_empty; /* say nothing of an empty string */
-	uint8_t pad[2];
+	uint8_t is_element; /* of a list: it has no key */
+	uint8_t pad;
 };
 
 struct dt_line_label {

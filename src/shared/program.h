@@ -84,7 +84,12 @@ enum dt_op_code {
 	DT_OP_REAL_FROM, /* a: 1 unsigned, b: 1 rounded to a single; integer to real */
 	DT_OP_REAL_TO, /* a: 1 unsigned ... to here */
 	DT_OP_REAL_LOAD, /* [address of a long double -- double] */
-	DT_OP_TREE_NEXT, /* [node of a red-black tree of libstdc++ -- the next one in order] */
+	DT_OP_TREE_NEXT, /* a: 1 libc++ [node of a red-black tree of libstdc++ -- next in order] */
+	/* a hash table of Rust [control bytes, slots - 1, slot -- that slot or the next in use] */
+	DT_OP_TABLE_NEXT,
+	/* a B-tree of Rust; offsets in nodes, 16 bits each: parent, parent_idx, len, edges
+	 * [node, number, height, offsets -- node, number, height of the next key] */
+	DT_OP_BTREE_NEXT,
 	DT_OP_SET, /* a: local word; 0 if a read has failed since the last field [x --] */
 	DT_OP_GET, /* a: local word [-- value] */
 	DT_OP_CHECK, /* 0: what was read makes no sense, and counts as unreadable [x --] */

@@ -388,7 +388,8 @@ bool gather_align(struct gather *g, uint32_t to, uint32_t room)
 
 	if (!g->event || g->over || at + room > g->program->size_max)
 		return false;
-	g->at = at;
+	while (g->at < at)
+		g->event[g->at++] = 0; /* memory of an image had other bytes, and may be a key */
 	return true;
 }
 
@@ -452,6 +453,24 @@ static const char *text_of(const struct dt_program *program, uint32_t offset)
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
+static void run_table(struct gather *g)
+{
+	uint64_t index = pop(g), mask = pop(g);
+
+	push(g, walk_table(g, pop(g), mask, index));
+}
+
+static void run_btree(struct gather *g)
+{
+	uint64_t offsets = pop(g);
+	struct walk_btree at = { .height = pop(g) };
+
+	at.index = pop(g);
+	at.node = pop(g);
+	walk_btree(g, offsets, &at);
+	push(g, at.node), push(g, at.index), push(g, at.height);
+}
+
 /* Operations that push a number or change the stack. */
 static bool run_value(struct gather *g, const struct dt_op *op)
 {
@@ -478,7 +497,9 @@ static bool run_value(struct gather *g, const struct dt_op *op)
 		break;
 	}
 	case DT_OP_REAL_LOAD: push(g, load_x87(g, pop(g))); break;
-	case DT_OP_TREE_NEXT: push(g, lists_tree_next(g, pop(g))); break;
+	case DT_OP_TREE_NEXT: push(g, walk_tree(g, pop(g), op->a)); break;
+	case DT_OP_TABLE_NEXT: run_table(g); break;
+	case DT_OP_BTREE_NEXT: run_btree(g); break;
 	case DT_OP_GET: push(g, g->locals[op->a % DT_LOCALS_MAX]); break;
 	case DT_OP_SET:
 		x = pop(g);
@@ -544,7 +565,7 @@ static void run_string(struct gather *g, const struct dt_op *op)
 	if (op->c == DT_STRING_OPTIONAL && !address)
 		length = 1; /* it isn't an empty one */
 	if (op->a == 2 || op->a == 4)
-		text_store_wide(g, address, op->a, op->b);
+		text_store_wide(g, address, op->a, length, op->b);
 	else
 		text_store(g, address, length, counted, op->b);
 	close_text(g);

@@ -1,6 +1,6 @@
 /*
- * gather.h - events that need more than registers: declarations that gather.c, text.c,
- * read_cache.c, safe_read.c and unwind.c share.
+ * gather.h - events that need more than registers: declarations that gather.c, lists.c,
+ * walks.c, text.c, read_cache.c, safe_read.c and unwind.c share.
  *
  * Runs on the thread's own stack, with signals as they are, where the thread is known to have room
  * there (stack_room.c); else on a stack of the agent's with every signal blocked (gather.S). A
@@ -84,8 +84,17 @@ void gather_close(struct gather *g, uint32_t field);
 void lists_begin(struct gather *g, const struct dt_op *op, uint64_t count);
 uint32_t lists_each(struct gather *g, const struct dt_op *op);
 uint32_t lists_next(struct gather *g, const struct dt_op *op);
-/* lists.c: the next node in order of a tree, as std::map has. */
-uint64_t lists_tree_next(struct gather *g, uint64_t node);
+
+/* walks.c: the next node in order of a tree, as std::map has; `kind`: DT_OP_TREE_NEXT. */
+uint64_t walk_tree(struct gather *g, uint64_t node, uint32_t kind);
+/* walks.c: the first slot in use from `index` on (DT_OP_TABLE_NEXT). */
+uint64_t walk_table(struct gather *g, uint64_t control, uint64_t mask, uint64_t index);
+/* walks.c: a key of a B-tree: its node, its number there, and the node's height. */
+struct walk_btree {
+	uint64_t node, index, height;
+};
+/* walks.c: goes to the next key in order (DT_OP_BTREE_NEXT). */
+void walk_btree(struct gather *g, uint64_t offsets, struct walk_btree *at);
 /* gather.c: `wanted`, or the bytes left in the event if fewer. */
 uint32_t gather_room(const struct gather *g, uint32_t wanted);
 
@@ -117,8 +126,9 @@ void read_cache_prefetch(struct gather *g, const uint64_t *addresses, uint32_t c
 /* text.c: stores a string field from memory, with its NUL. The string ends after `length` bytes
  * and, unless counted, at the first NUL. */
 void text_store(struct gather *g, uint64_t address, uint64_t length, bool counted, uint32_t most);
-/* text.c: the same with characters of 2 or 4 bytes, up to a NUL. */
-void text_store_wide(struct gather *g, uint64_t address, uint32_t size, uint32_t most);
+/* text.c: the same with characters of 2 or 4 bytes: `length` of them, or up to a NUL. */
+void text_store_wide(struct gather *g, uint64_t address, uint32_t size, uint64_t length,
+		     uint32_t most);
 /* text.c: stores a number of 128 bits, in decimal. */
 void text_store_number(struct gather *g, uint64_t low, uint64_t high, bool is_signed);
 /* text.c: stores the thread's name; the names of unreadable fields. */

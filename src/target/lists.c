@@ -7,11 +7,6 @@
  */
 #include "gather.h"
 
-#define TREE_STEPS 128u /* a tree of 2^64 nodes is no deeper */
-#define NODE_PARENT 8u
-#define NODE_LEFT 16u
-#define NODE_RIGHT 24u
-
 void lists_begin(struct gather *g, const struct dt_op *op, uint64_t count)
 {
 	struct gather_list *list = &g->lists[g->depth];
@@ -23,6 +18,7 @@ void lists_begin(struct gather *g, const struct dt_op *op, uint64_t count)
 		return;
 	}
 	list->count_at = g->at;
+	*(uint32_t *)(g->event + g->at) = 0; /* memory of an image had other bytes */
 	g->at += 4;
 	if (!gather_align(g, op->a, 0)) {
 		g->over = true;
@@ -88,37 +84,4 @@ uint32_t lists_next(struct gather *g, const struct dt_op *op)
 	list->left--;
 	*(uint32_t *)(g->event + list->count_at) = list->number;
 	return 0 - op->c - 1;
-}
-
-/* ---- trees ----------------------------------------------------------------------------------- */
-
-static uint64_t follow(struct gather *g, uint64_t node, uint32_t offset)
-{
-	uint64_t next = 0;
-
-	if (!node || read_cache_read_all(g, node + offset, &next, 8) != 8)
-		g->failed = true;
-	return next;
-}
-
-/* The leftmost one at the right, or the first ancestor that this one is at the left of. */
-uint64_t lists_tree_next(struct gather *g, uint64_t node)
-{
-	uint64_t next = follow(g, node, NODE_RIGHT), child;
-
-	for (uint32_t i = 0; next && !g->failed; i++) {
-		child = follow(g, next, NODE_LEFT);
-		if (!child)
-			return next;
-		next = child;
-		g->failed |= i >= TREE_STEPS;
-	}
-	for (uint32_t i = 0; !g->failed; i++) {
-		child = node;
-		node = follow(g, node, NODE_PARENT);
-		if (follow(g, node, NODE_RIGHT) != child)
-			return node;
-		g->failed |= i >= TREE_STEPS;
-	}
-	return 0;
 }

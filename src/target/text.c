@@ -239,39 +239,46 @@ static void put_unit(struct gather *g, uint32_t code, uint32_t size, uint32_t *h
 		put_code(g, code);
 }
 
-/* Remark after the text; NULL: none. */
-static const char *put_wide(struct gather *g, uint64_t address, uint32_t size, uint32_t limit)
+/* `length`: in characters; UINT64_MAX: up to a NUL. Remark after the text; NULL: none. */
+static const char *put_wide(struct gather *g, uint64_t address, uint32_t size, uint64_t length,
+			    uint32_t limit)
 {
 	uint32_t piece[PIECE / sizeof(uint32_t)], high = 0;
+	bool is_counted = length != UINT64_MAX;
 
-	for (;;) {
+	while (length) {
 		uint32_t got = read_cache_read(g, address, piece, PIECE) / size;
 
 		if (got == 0)
 			return "(unreadable)";
-		for (uint32_t i = 0; i < got; i++) {
+		for (uint32_t i = 0; i < got && length; i++, length--) {
 			uint32_t code = size == 2 ? ((const uint16_t *)piece)[i] : piece[i];
 
-			if (!code && high)
-				put_code(g, high);
-			if (!code)
-				return NULL;
-			if (g->at + 2 * WIDE_ROOM > limit)
+			if (!code && !is_counted)
+				length = 1;
+			else if (g->at + 2 * WIDE_ROOM > limit)
 				return "...";
-			put_unit(g, code, size, &high);
+			else if (!code)
+				put_text(g, "\\x00");
+			else
+				put_unit(g, code, size, &high);
 		}
 		address += (uint64_t)got * size;
 	}
+	if (high)
+		put_code(g, high);
+	return NULL;
 }
 
-void text_store_wide(struct gather *g, uint64_t address, uint32_t size, uint32_t most)
+void text_store_wide(struct gather *g, uint64_t address, uint32_t size, uint64_t length,
+		     uint32_t most)
 {
 	uint32_t start = g->at;
 	const char *mark;
 
 	if (!g->event || g->over || most + MARK_ROOM > g->program->size_max - g->at)
 		return;
-	mark = address ? put_wide(g, address, size, g->at + most) : "(null)";
+	mark = address || !length ? put_wide(g, address, size, length, g->at + most) : "(null)";
 	if (mark && address && g->at == start)
 		put_unreadable(g, address);
 	else if (mark)

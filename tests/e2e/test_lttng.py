@@ -177,6 +177,52 @@ def test_shapes_and_contexts(lttng, processes, build, scratch, target):
     assert len(re.findall(r"0x[0-9A-Fa-f]+", entry["backtrace"])) == 4
 
 
+CONTAINERS = r"""
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+enum class kind { near, far };
+struct order { short id; std::vector<unsigned char> parts; kind where; };
+__attribute__((noinline)) void foo(const std::vector<int> &ints, const std::vector<double> &reals, const std::map<std::string, order> &orders,
+				   std::optional<long> maybe, const std::vector<std::string> &texts, const char *last)
+{ asm volatile("" :: "r"(&ints), "r"(&reals), "r"(&orders), "r"(&maybe), "r"(&texts), "r"(last)); }
+int main()
+{
+	char line[64];
+	setvbuf(stdout, nullptr, _IONBF, 0);
+	printf("%p\n", (void *)foo);
+	while (fgets(line, sizeof(line), stdin)) {
+		foo({ 1, -2, 3 }, { 0.1, 1e300, -2 }, { { "a\"b", { 7, { 1, 2 }, kind::far } }, { "", { -8, {}, kind::near } } }, 5, { "x", "y" }, "last");
+		foo({}, {}, {}, {}, std::vector<std::string>(16, std::string(60, 'z')), "last");
+		printf("done\n");
+	}
+}
+"""
+
+
+def test_containers(lttng, processes, build, scratch, tmp_path):
+    """Integers are LTTng's sequences, which filters know; other elements are text, cut where there is no room for all."""
+    path = tmp_path / "containers"
+    subprocess.run(["g++", "-std=c++17", "-g", "-O0", "-x", "c++", "-", "-o", path], check=True, input=CONTAINERS, text=True)
+    target = Target(lttng, processes, path)
+    lttng.create("dyntrace:*")
+    lttng.create(["dyntrace:*", "--filter", "ints_elements[1] == -2 && orders_size == 2"], session="second")
+    tracer = Tracer(processes, build, scratch, target.pid, "--typed", "--function", "foo")
+    target.do(1)
+    assert "aren't" not in tracer.end()
+    (_, first), (_, second) = lttng.stop()
+    assert [event for event in lttng.stop("second")] == [("dyntrace:foo_entry", first)]
+    assert first["ints_size"] == "3" and first["ints_elements"] == "[ [0] = 1, [1] = -2, [2] = 3 ]"
+    assert first["reals_elements"] == '"[ 0.1, 1e+300, -2 ]"'
+    assert first["orders_elements"] == r'"[ { first = \"\", second = { id = -8, parts = { size = 0, elements = [] }, where = near } }, ' \
+        r'{ first = \"a\\\"b\", second = { id = 7, parts = { size = 2, elements = [ 1, 2 ] }, where = far } } ]"'
+    assert first["maybe_value"] == "[ [0] = 5 ]" and first["texts_elements"] == r'"[ \"x\", \"y\" ]"' and first["last"] == '"last"'
+    assert second["ints_elements"] == "[ ]" and second["orders_elements"] == '"[]"' and second["maybe_value"] == "[ ]"
+    assert second["texts_size"] == "16" and second["texts_elements"].count("z" * 60) >= 8 and second["last"] == '"last"'
+
+
 def test_filter_on_an_enumeration(lttng, processes, build, scratch, target):
     """Each of two sessions gets the events of its filter; LTTng compares the container."""
     lttng.create(["dyntrace:shapes_entry", "--filter", "c == 5"], session="green")

@@ -38,7 +38,7 @@ EXPECTED = {
     "refs": [({"p": ANN, "q": {"value": [{"name": "bob", "age": 1}]}, "r": {"value": [{"value": {"name": "cy", "age": 2}}]}, "y": 1}, {"variant": "Ok", "Ok": {"__0": 34}, "Err": {"__0": None}}),
              ({"y": 0}, {"variant": "Err", "Ok": {"__0": 0}, "Err": {"__0": "ann"}})],
     "unit": [({"y": 1}, {"variant": "Err", "Err": {"__0": 1}}), ({"y": 9}, {"variant": "Ok", "Err": {"__0": 0}})],
-    "maps": [({"a": {"size": 2}, "b": {"size": 3}, "y": 1}, 5)],
+    "maps": [({"a": {"size": 2, "elements": None}, "b": {"size": 3, "elements": None}, "y": 1}, 5)],
     "rthree": [({"z": 5}, {"a": 5, "b": 6, "c": 7})],
     "rarray": [({"z": 6}, [6] * 12)],
     "rsmall": [({"z": 7}, [7] * 5)],
@@ -177,6 +177,135 @@ def test_as_gdb_shows_them(dyntrace, scratch):
     for event, (name, found) in zip(trace.events, calls):
         for argument, theirs in found.items():
             assert is_as_gdb_shows(event.fields[argument], theirs), (name, argument, event.fields[argument], theirs)
+
+
+# The arguments of one call, in a process that is there already: tables have another order in each.
+GDB_ATTACHED = """
+import gdb, json, sys
+sys.path.insert(0, %r)
+gdb.current_objfile = lambda: gdb.objfiles()[0]
+import gdb_load_rust_pretty_printers
+def convert(value):
+    kind = value.type.strip_typedefs()
+    if kind.code == gdb.TYPE_CODE_PTR and not gdb.default_visualizer(value):
+        value = value.dereference()
+        kind = value.type.strip_typedefs()
+    printer = gdb.default_visualizer(value)
+    if printer and getattr(printer, "display_hint", lambda: None)() == "string":
+        text = printer.to_string()
+        return text.string() if isinstance(text, gdb.Value) else text.value().string(length=text.length)
+    if printer and printer.display_hint() == "map":
+        children = [convert(child) for _, child in printer.children()]
+        return [{"key": key, "value": value} for key, value in zip(children[::2], children[1::2])]
+    if printer and printer.display_hint() == "array":
+        return [convert(child) for _, child in printer.children()]
+    if kind.code == gdb.TYPE_CODE_STRUCT:
+        return {field.name: convert(value[field]) for field in kind.fields() if field.name}
+    if kind.code == gdb.TYPE_CODE_ARRAY:
+        return [convert(value[i]) for i in range(kind.range()[1] + 1)]
+    return float(value) if kind.code == gdb.TYPE_CODE_FLT else int(value)
+gdb.execute("set confirm off")
+for name in %r:
+    gdb.execute("break rust_maps::" + name)
+print("ATTACHED", flush=True)
+for name in %r:
+    gdb.execute("continue", to_string=True)
+    found = {symbol.name: convert(gdb.selected_frame().read_var(symbol)) for symbol in gdb.selected_frame().block() if symbol.is_argument}
+    print("LOOK " + json.dumps([name, found]), flush=True)
+"""
+MAPS = ["hashes", "trees", "rings", "nested"]
+RUSTCS = sorted({path for path in (shutil.which("rustc"), "/usr/bin/rustc") if path and os.path.exists(path)})
+
+
+@pytest.fixture(name="maps_of", scope="module")
+def compile_maps(tmp_path_factory):
+    """Builds the program of maps with a compiler: Debian's own (1.63), and a newer one if there is one."""
+    folder, built = tmp_path_factory.mktemp("maps"), {}
+
+    def build_with(rustc):
+        if rustc not in built:
+            built[rustc] = str(folder / str(len(built)) / "rust_maps")
+            os.makedirs(os.path.dirname(built[rustc]))
+            subprocess.run([rustc, "-g", "-A", "warnings", "-o", built[rustc], os.path.join(ROOT, "tests", "programs", "rust_maps.rs")],
+                           check=True, capture_output=True)
+        return built[rustc]
+    return build_with
+
+
+def contents(value):
+    """What is in a container, without its size; at most 16 elements."""
+    if isinstance(value, dict) and "elements" in value:
+        assert len(value["elements"]) == min(value["size"], 16)
+        return [contents(element) for element in value["elements"]]
+    if isinstance(value, dict):
+        return {name: contents(member) for name, member in value.items() if not name.endswith("__length")}
+    return [contents(element) for element in value] if isinstance(value, list) else value
+
+
+def first_ones(value):
+    """The same of what gdb shows."""
+    if isinstance(value, list):
+        return [first_ones(element) for element in value[:16]]
+    return {name: first_ones(member) for name, member in value.items()} if isinstance(value, dict) else value
+
+
+def call_once(process):
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+@pytest.mark.skipif(not RUSTCS, reason="no Rust compiler")
+@pytest.mark.parametrize("rustc", RUSTCS)
+def test_maps_as_gdb_shows_them_in_the_same_process(dyntrace, processes, scratch, maps_of, rustc):
+    """Hash tables (in their own order), B-trees of several levels, rings, each in each other: dyntrace first, then gdb."""
+    path = maps_of(rustc)
+    process = processes.start([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    tracing = dyntrace.start_trace(process.pid, *[word for name in MAPS for word in ("--function", "rust_maps::" + name)])
+    call_once(process)
+    sum_of_sizes = process.stdout.readline()
+    trace = tracing.stop()
+    sysroot = subprocess.run([rustc, "--print", "sysroot"], check=True, capture_output=True, text=True).stdout.strip()
+    script = os.path.join(scratch, "look.py")
+    with open(script, "w") as file:
+        file.write(GDB_ATTACHED % (os.path.join(sysroot, "lib", "rustlib", "etc"), MAPS, MAPS))
+    gdb = processes.start(["gdb", "-q", "-batch", "-p", process.pid, "-x", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          stdin=subprocess.DEVNULL, text=True)
+    lines = iter(gdb.stdout.readline, "")
+    assert any(line == "ATTACHED\n" for line in lines)
+    call_once(process)
+    told = list(lines)
+    calls = [json.loads(line.removeprefix("LOOK ")) for line in told if line.startswith("LOOK ")]
+    assert [name for name, _ in calls] == MAPS, told
+    assert process.stdout.readline() == sum_of_sizes
+    assert [event.name for event in trace.events] == [f"rust_maps::{name}_entry" for name in MAPS] and trace.lost == 0
+    for event, (name, theirs) in zip(trace.events, calls):
+        ours = dict(event.fields)
+        assert not ours.pop("unreadable"), (name, event.fields)
+        assert contents(ours) == first_ones(theirs), name
+    assert trace.events[0].fields["holes"]["size"] == 10 and trace.events[1].fields["texts"]["size"] == 300
+
+
+@pytest.mark.skipif(not RUSTCS, reason="no Rust compiler")
+@pytest.mark.parametrize("rustc", RUSTCS)
+def test_broken_maps(dyntrace, maps_of, rustc):
+    """(Y5, Y9, Y10) What no map has ends the list and is listed; a map that another thread changes is read without harm."""
+    result, trace = dyntrace.trace("--function", "rust_maps::broken_table", "--function", "rust_maps::broken_tree",
+                                   "--function", "rust_maps::watched", "--function", "rust_maps::too_short", "--", maps_of(rustc), "x")
+    assert result.returncode == 0 and trace.lost == 0
+    broken = [event.fields for event in trace.events if event.name.startswith("rust_maps::broken")]
+    assert len(broken) == 6 * (4 + 3) and len(trace.events) == len(broken) + 1 + 1000
+    for fields in broken:
+        found = fields["map"]["elements"]
+        assert len(found) <= 16 and (fields["unreadable"] == "map" or len(found) == min(fields["map"]["size"], 16))
+        assert fields["unreadable"] in ("", "map")
+    # a pointer into nowhere, and a size beyond all memory
+    assert sum(fields["unreadable"] == "map" for fields in broken) >= 20
+    [call] = [event.fields for event in trace.named("rust_maps::too_short_entry")]
+    assert {element["key"]: element["value"] for element in call["map"]["elements"]} == {1: 10, 2: 20} and call["unreadable"] == "map, tree"
+    assert call["tree"]["elements"] == [{"key": 3, "value": 30}, {"key": 4, "value": 40}]
+    for event in trace.named("rust_maps::watched_entry"):
+        assert len(event.fields["map"]["elements"]) <= 16 and len(event.fields["tree"]["elements"]) <= 16
 
 
 DROPPED = """

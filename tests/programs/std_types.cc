@@ -2,9 +2,11 @@
  * Containers, optional values and pointers of libstdc++ as arguments; containers that make no sense;
  * a container that another thread changes.
  */
+#include <array>
 #include <cstring>
 #include <atomic>
 #include <thread>
+#include <tuple>
 #include <deque>
 #include <list>
 #include <map>
@@ -84,6 +86,19 @@ using choice = std::variant<int, std::string, std::vector<short>, point>;
 CALLED void choices(choice one, const choice &other, const std::vector<choice> &row, const std::variant<std::monostate, double> &maybe)
 {
 	sink += one.index() + other.index() + row.size() + maybe.index();
+}
+
+/* Texts of wider characters; a view has no NUL behind it. */
+CALLED void wide_texts(const std::wstring &small, std::u16string text, const std::u32string &far, std::u16string_view view,
+		       const std::wstring &large)
+{
+	sink += small.size() + text.size() + far.size() + view.size() + large.size();
+}
+
+CALLED void several(std::tuple<int, double, std::string> tuple, const std::tuple<char> &one, std::pair<short, std::string> pair,
+		    const std::array<int, 3> &array, std::tuple<point, std::vector<int>> nested)
+{
+	sink += std::get<0>(tuple) + std::get<0>(one) + pair.first + array[0] + std::get<0>(nested).x;
 }
 
 /* A variant loses its value when the next one can't be made. */
@@ -267,6 +282,10 @@ int main(int argc, char **argv)
 	choices(5, "text", { 7, "in a row", std::vector<short>{ 1, 2 }, point{ 3, 4 } }, 2.5);
 	choices(std::vector<short>{ 8, 9 }, point{ 1, -1 }, {}, -1.25);
 	lose_value();
+	wide_texts(L"wide", u"six\u00e4\U0001f600", U"a text of thirty-two bits each", std::u16string_view(u"viewed").substr(0, 4),
+		   L"a longer text than fits into the object itself");
+	wide_texts(L"", u"", U"", std::u16string_view(), L"");
+	several({ 6, 7.5, "eight" }, { 'c' }, { 4, "five" }, { 1, 2, 3 }, { { 8, 9 }, { 10 } });
 	std::vector<std::string> long_texts(16, std::string(200, 'x'));
 	rows({}, long_texts, {}, {});
 	return 0;

@@ -38,6 +38,8 @@ const char *ust_load(void);
 
 /* ---- ust_event.c ----------------------------------------------------------------------------- */
 
+#define LIST_TEXT_MAX 2048u /* of all lists of an event; what is beyond is "..." */
+
 /* A piece of the payload: bytes of the image. */
 struct part {
 	uint8_t type; /* enum dt_bridge_type */
@@ -46,6 +48,17 @@ struct part {
 	uint16_t offset; /* in the image; 0: behind the part before */
 	uint8_t align;
 	bool nowrite; /* for filters alone */
+	/* for text, inside of a list: */
+	bool is_inside;
+	const char *name;
+	const struct dt_bridge_label *labels;
+	uint16_t label_count;
+};
+
+/* Text of lists. */
+struct list_text {
+	size_t length;
+	char bytes[LIST_TEXT_MAX];
 };
 
 struct event {
@@ -55,6 +68,7 @@ struct event {
 	/* bytes at the image's start that are the whole payload; 0: it must be laid out */
 	uint32_t packed;
 	bool is_registered;
+	bool has_lists; /* which become text */
 	struct part parts[DT_BRIDGE_FIELDS_MAX];
 	/* Descriptions for liblttng-ust. */
 	char provider[DT_BRIDGE_NAME], name[DT_BRIDGE_NAME], signature[40], uri[40];
@@ -79,6 +93,11 @@ struct batch {
 	uint32_t live; /* events not forgotten yet */
 	struct batch *next;
 };
+
+/* ust_list.c: appends the text of the list that part `index` begins, with its NUL. `at`: the list
+ * in the image. Gives where it ends there, and by *ret_end the part that does. */
+const uint8_t *list_print(const struct event *event, uint32_t index, const uint8_t *image,
+			  const uint8_t *at, struct list_text *text, uint32_t *ret_end);
 
 /* From its description, whose size is *ret_size. NULL: out of memory, or the description is
  * invalid. */

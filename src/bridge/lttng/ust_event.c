@@ -143,10 +143,11 @@ static const struct lttng_ust_type_common *enum_type(const struct dt_bridge_fiel
 
 static const struct lttng_ust_type_common *field_type(const struct dt_bridge_field *from)
 {
-	if (from->type == DT_BRIDGE_STRING)
+	if (from->type == DT_BRIDGE_STRING || from->type == DT_BRIDGE_LIST)
 		return string_type();
 	if (from->type == DT_BRIDGE_SEQUENCE)
-		return sequence_type(integer_type(8, false, 16));
+		return sequence_type(integer_type(from->size, from->element == DT_BRIDGE_INT,
+						  from->element == DT_BRIDGE_HEX ? 16 : 10));
 	const struct lttng_ust_type_common *type = number_type(from);
 	return type && from->count ? array_type(type, from->count) : type;
 }
@@ -195,6 +196,8 @@ static bool add_field(const struct lttng_ust_event_field **fields, size_t *count
 
 static bool is_sane(const struct dt_bridge_event *from)
 {
+	int depth = 0; /* of lists */
+
 	if (from->field_count > DT_BRIDGE_FIELDS_MAX ||
 	    !memchr(from->name, 0, sizeof(from->name)) ||
 	    !memchr(from->provider, 0, sizeof(from->provider)))
@@ -202,12 +205,14 @@ static bool is_sane(const struct dt_bridge_event *from)
 	for (uint32_t i = 0; i < from->field_count; i++) {
 		const struct dt_bridge_field *field = &from->fields[i];
 
-		if (!memchr(field->name, 0, sizeof(field->name)) || !field->size ||
+		depth += (field->type == DT_BRIDGE_LIST) - (field->type == DT_BRIDGE_LIST_END);
+		if ((field->is_inside ? depth < 0 : depth != (field->type == DT_BRIDGE_LIST)) ||
+		    !memchr(field->name, 0, sizeof(field->name)) || !field->size ||
 		    field->size > 8 || !field->align ||
 		    field->label_first + field->label_count > from->label_count)
 			return false;
 	}
-	return from->label_count <= DT_BRIDGE_LABELS_MAX;
+	return !depth && from->label_count <= DT_BRIDGE_LABELS_MAX;
 }
 
 /* The payload's length if the image begins with it: the address, then numbers without gaps. Else
@@ -218,7 +223,7 @@ static uint32_t measure_packed(const struct event *event)
 
 	for (uint32_t i = 0; i < event->part_count; i++) {
 		const struct part *part = &event->parts[i];
-		bool is_number = part->type != DT_BRIDGE_STRING && part->type != DT_BRIDGE_SEQUENCE;
+		bool is_number = part->type <= DT_BRIDGE_FLOAT || part->type == DT_BRIDGE_ADDRESS;
 		uint32_t at = part->type == DT_BRIDGE_ADDRESS ? 0 : part->offset;
 
 		if (!is_number || part->nowrite || at != end || (i > 0 && !at))
@@ -226,6 +231,21 @@ static uint32_t measure_packed(const struct event *event)
 		end += (uint32_t)part->size * part->count;
 	}
 	return end;
+}
+
+/* What the text of a list needs, which outlives the description. */
+static bool describe_inside(struct part *part, const struct dt_bridge_field *from,
+			    const struct dt_bridge_label *labels)
+{
+	struct dt_bridge_label *copies = calloc(from->label_count + 1u, sizeof(*copies));
+
+	part->is_inside = true;
+	part->name = strdup(from->name);
+	part->labels = copies;
+	part->label_count = from->label_count;
+	if (copies)
+		memcpy(copies, labels + from->label_first, from->label_count * sizeof(*copies));
+	return part->name && copies;
 }
 
 static bool describe_fields(struct event *event, const struct dt_bridge_event *from)
@@ -241,7 +261,7 @@ static bool describe_fields(struct event *event, const struct dt_bridge_event *f
 	for (uint32_t i = 0; i < from->field_count; i++) {
 		const struct dt_bridge_field *field = &from->fields[i];
 
-		if (!add_field(fields, &count, event, field, labels))
+		if (!field->is_inside && !add_field(fields, &count, event, field, labels))
 			return false;
 		event->parts[i] = (struct part){ .type = field->type,
 						 .size = field->size,
@@ -249,6 +269,9 @@ static bool describe_fields(struct event *event, const struct dt_bridge_event *f
 						 .offset = field->offset,
 						 .align = field->align,
 						 .nowrite = field->nowrite };
+		event->has_lists |= field->type == DT_BRIDGE_LIST;
+		if (field->is_inside && !describe_inside(&event->parts[i], field, labels))
+			return false;
 	}
 	event->part_count = from->field_count;
 	event->packed = measure_packed(event);
@@ -301,7 +324,8 @@ struct event *event_create(const struct dt_bridge_event *from, size_t *ret_size)
 struct payload {
 	size_t length;
 	size_t stack_length;
-	uint8_t bytes[PAYLOAD_MAX];
+	uint8_t *bytes;
+	size_t room;
 	uint64_t stack[STACK_MAX / sizeof(uint64_t)]; /* for filters */
 };
 
@@ -332,8 +356,8 @@ static const uint8_t *put(struct payload *to, const struct part *part, const voi
 
 	if (part->nowrite)
 		return from;
-	if (length > sizeof(to->bytes) - to->length)
-		length = sizeof(to->bytes) - to->length;
+	if (length > to->room - to->length)
+		length = to->room - to->length;
 	if (length == 8) /* a call would cost more than the copy */
 		memcpy(at, from, 8);
 	else if (length == 4)
@@ -353,14 +377,15 @@ static void push(struct payload *to, uint64_t value)
 static const uint8_t *put_sequence(struct payload *to, const struct part *part,
 				   const uint8_t *image, const uint8_t *from)
 {
-	const uint8_t *words = image + (((size_t)(from - image) + 4 + 7) & ~(size_t)7);
+	size_t size = part->size;
+	const uint8_t *words = image + ((size_t)(from - image) + 4 + size - 1) / size * size;
 	uint32_t count;
 
 	memcpy(&count, from, sizeof(count));
 	put(to, part, &count, sizeof(count));
 	push(to, count);
-	push(to, (uint64_t)put(to, part, words, (size_t)count * 8));
-	return words + (size_t)count * 8;
+	push(to, (uint64_t)put(to, part, words, count * size));
+	return words + count * size;
 }
 
 static const uint8_t *put_string(struct payload *to, const struct part *part, const uint8_t *from)
@@ -394,7 +419,22 @@ static const uint8_t *find(const uint8_t *image, const uint8_t *at, const struct
 			      image + (offset + part->align - 1) / part->align * part->align;
 }
 
-static void lay_out(const struct event *event, const uint8_t *image, struct payload *to)
+/* A list becomes text in memory of its own, which a filter may look at. Gives where it ends in the
+ * image, and sets the number of its last part. */
+static const uint8_t *put_list(struct payload *to, const struct event *event, uint32_t *index,
+			       const uint8_t *image, const uint8_t *from, struct list_text *text)
+{
+	const struct part *part = &event->parts[*index];
+	const char *start = text->bytes + text->length;
+
+	from = list_print(event, *index, image, from, text, index);
+	put_string(to, part, (const uint8_t *)start);
+	return from;
+}
+
+/* `text`: for an event with lists; else NULL. */
+static void lay_out(const struct event *event, const uint8_t *image, struct payload *to,
+		    struct list_text *text)
 {
 	const uint8_t *at = image + event->start;
 
@@ -407,7 +447,9 @@ static void lay_out(const struct event *event, const uint8_t *image, struct payl
 			continue;
 		}
 		at = find(image, at, part);
-		if (part->type == DT_BRIDGE_SEQUENCE)
+		if (part->type == DT_BRIDGE_LIST)
+			at = put_list(to, event, &i, image, at, text);
+		else if (part->type == DT_BRIDGE_SEQUENCE)
 			at = put_sequence(to, part, image, at);
 		else if (part->type == DT_BRIDGE_STRING)
 			at = put_string(to, part, at);
@@ -452,15 +494,16 @@ static bool is_active(const struct lttng_ust_event_common *common)
 	       common->enabled;
 }
 
-/* For filters, notifications, strings, and fields with gaps between them. */
-static __attribute__((noinline)) void record_laid_out(struct lttng_ust_event_common *common,
-						      const struct event *event,
-						      const uint8_t *image,
-						      struct lttng_ust_probe_ctx *probe)
+/* The payload's memory is in the frame of the caller, which knows how much it takes. */
+static void record_payload(struct lttng_ust_event_common *common, const struct event *event,
+			   const uint8_t *image, struct list_text *text, uint8_t *bytes,
+			   size_t room, struct lttng_ust_probe_ctx *probe)
 {
 	struct payload payload;
 
-	lay_out(event, image, &payload);
+	payload.bytes = bytes;
+	payload.room = room;
+	lay_out(event, image, &payload, text);
 	if (__atomic_load_n(&common->eval_filter, __ATOMIC_RELAXED) &&
 	    common->run_filter(common, (const char *)payload.stack, probe, NULL) !=
 		    LTTNG_UST_EVENT_FILTER_ACCEPT)
@@ -469,6 +512,29 @@ static __attribute__((noinline)) void record_laid_out(struct lttng_ust_event_com
 		write_event(common->child, payload.bytes, payload.length, probe);
 	else
 		notify(common->child, &payload, probe);
+}
+
+/* For filters, notifications, strings, and fields with gaps between them. */
+static __attribute__((noinline)) void record_laid_out(struct lttng_ust_event_common *common,
+						      const struct event *event,
+						      const uint8_t *image,
+						      struct lttng_ust_probe_ctx *probe)
+{
+	uint8_t bytes[PAYLOAD_MAX];
+
+	record_payload(common, event, image, NULL, bytes, sizeof(bytes), probe);
+}
+
+/* The same with text of lists, for which few events need memory. */
+static __attribute__((noinline)) void record_lists(struct lttng_ust_event_common *common,
+						   const struct event *event, const uint8_t *image,
+						   struct lttng_ust_probe_ctx *probe)
+{
+	uint8_t bytes[PAYLOAD_MAX + LIST_TEXT_MAX];
+	struct list_text text;
+
+	text.length = 0;
+	record_payload(common, event, image, &text, bytes, sizeof(bytes), probe);
 }
 
 void event_record(void *data, const struct event *event, const uint8_t *image)
@@ -484,6 +550,8 @@ void event_record(void *data, const struct event *event, const uint8_t *image)
 	if (event->packed && common->type == LTTNG_UST_EVENT_TYPE_RECORDER &&
 	    !__atomic_load_n(&common->eval_filter, __ATOMIC_RELAXED))
 		write_event(common->child, image, event->packed, &probe);
+	else if (event->has_lists)
+		record_lists(common, event, image, &probe);
 	else
 		record_laid_out(common, event, image, &probe);
 }

@@ -4,6 +4,8 @@
  */
 #include "lines.h"
 
+#include "shared/program.h"
+
 #pragma GCC diagnostic ignored "-Wframe-larger-than="
 
 #define NS 1000000000u
@@ -18,6 +20,11 @@ struct hit_walk {
 	struct hit_text *text;
 	bool is_first; /* no member of this compound is there yet */
 	bool has_items;
+	/* lists around the item: number of their item, elements to come */
+	struct {
+		uint32_t item, left;
+	} lists[DT_LISTS_MAX];
+	uint32_t depth;
 };
 
 static const char *words_at(const struct dt_line *line, uint64_t offset)
@@ -103,6 +110,8 @@ static void add_key(struct hit_walk *walk, const struct dt_line_item *item)
 		hit_text_add(walk->text, " {");
 	walk->has_items = true;
 	separate(walk);
+	if (item->is_element)
+		return;
 	hit_text_bytes(walk->text, words_at(walk->line, item->key), item->key_length);
 	hit_text_add(walk->text, " = ");
 }
@@ -187,6 +196,60 @@ static void add_item(struct hit_walk *walk, const struct dt_line_item *item)
 	}
 }
 
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+static const struct dt_line_item *item_at(const struct dt_line *line, uint32_t number)
+{
+	return (const struct dt_line_item *)((const uint8_t *)line + line->items) + number;
+}
+
+/* The number of the item that ends the list. */
+static uint32_t find_end(const struct dt_line *line, uint32_t number)
+{
+	uint32_t inside = 0;
+
+	for (number++; number + 1 < line->item_count; number++) {
+		uint8_t kind = item_at(line, number)->kind;
+
+		if (kind == DT_LINE_LIST_END && !inside--)
+			break;
+		inside += kind == DT_LINE_LIST;
+	}
+	return number;
+}
+
+/* Gives the number of the next item: the first of the list, or its end if it is empty. */
+static uint32_t begin_list(struct hit_walk *walk, uint32_t number)
+{
+	const struct dt_line_item *item = item_at(walk->line, number);
+
+	walk->at = DT_ROUND_UP(walk->at, 4);
+	uint32_t count = (uint32_t)load(walk->image + walk->at, 4);
+
+	walk->at = DT_ROUND_UP(walk->at + 4, item->size ? item->size : 1u);
+	add_key(walk, item);
+	add_open(walk, '[');
+	if (walk->depth < DT_LISTS_MAX && count && count <= DT_LIST_TURNS_MAX) {
+		walk->lists[walk->depth].item = number;
+		walk->lists[walk->depth++].left = count - 1;
+		return number + 1;
+	}
+	add_close(walk, ']');
+	return find_end(walk->line, number) + 1;
+}
+
+/* Gives the number of the next item: the list's first, as long as there are elements. */
+static uint32_t end_element(struct hit_walk *walk, uint32_t number)
+{
+	if (walk->depth && walk->lists[walk->depth - 1].left) {
+		walk->lists[walk->depth - 1].left--;
+		return walk->lists[walk->depth - 1].item + 1;
+	}
+	walk->depth -= walk->depth > 0;
+	add_close(walk, ']');
+	return number + 1;
+}
+
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 /* "09:12:33.123456789 (+0.000001234) ": local time, and the time since the line before. */
@@ -221,9 +284,9 @@ static void add_time(const struct dt_line *line, struct hit_text *text)
 
 static void make_text(const struct dt_line *line, const uint8_t *image, struct hit_text *text)
 {
-	const struct dt_line_item *items =
-		(const struct dt_line_item *)((const uint8_t *)line + line->items);
-	struct hit_walk walk = { line, image, line->start, text, true, false };
+	struct hit_walk walk = { .line = line, .image = image, .at = line->start,
+				 .text = text, .is_first = true };
+	uint32_t next = 0;
 
 	add_time(line, text);
 	hit_text_bytes(text, words_at(line, line->process), line->process_length);
@@ -231,8 +294,18 @@ static void make_text(const struct dt_line *line, const uint8_t *image, struct h
 	hit_text_unsigned(text, sys_gettid());
 	hit_text_add(text, " ");
 	hit_text_bytes(text, words_at(line, line->name), line->name_length);
-	for (uint32_t i = 0; i < line->item_count; i++)
-		add_item(&walk, &items[i]);
+	while (next < line->item_count && !text->is_cut) {
+		const struct dt_line_item *item = item_at(line, next);
+
+		if (item->kind == DT_LINE_LIST) {
+			next = begin_list(&walk, next);
+		} else if (item->kind == DT_LINE_LIST_END) {
+			next = end_element(&walk, next);
+		} else {
+			add_item(&walk, item);
+			next++;
+		}
+	}
 	if (walk.has_items)
 		hit_text_add(text, " }");
 }

@@ -1,11 +1,12 @@
 #include "count_rows.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/lines/event_line.h"
+#include "control/lines/event_fields.h"
 #include "control/lines/frames.h"
 #include "control/session/own_probes/unwinding.h"
 #include "count_tracer.h"
@@ -142,16 +143,49 @@ static bool is_plain_number(const struct event_field *field)
 	return !field->count && (field->type == FIELD_INT || field->type == FIELD_UINT);
 }
 
+static bool has_list(const struct event_field *fields, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (fields[i].type == FIELD_LIST)
+			return true;
+	}
+	return false;
+}
+
+/* A container, as in a line: { size = 2, elements = [ 1, 2 ] }. */
+static void print_container(const struct event_field *fields, size_t count, struct cursor *cursor,
+			    const char *unreadable, struct event_line *line)
+{
+	char(*names)[EVENT_NAME_MAX] = calloc(count, sizeof(*names));
+	const struct event_fields all = { fields, count, (const char(*)[EVENT_NAME_MAX])names };
+	/* the bytes begin behind the head, and offsets with it */
+	struct event_cursor at = { cursor->bytes - IMAGE_HEAD, cursor->at, cursor->end };
+
+	line->text.failed |= !names;
+	for (size_t i = 0; names && i < count; i++)
+		snprintf(names[i], sizeof(names[i]), "%s", fields[i].name);
+	event_line_bare(line);
+	if (names)
+		event_fields_add(line, &all, 0, count, true, &at);
+	if (unreadable && strstr(unreadable, fields[0].name))
+		strbuf_printf(&line->text, " (unreadable)");
+	free(names);
+	cursor->at = at.at;
+}
+
 /* The fields of one key, joined. Numbers that could not be read say so. */
 static char *print_key(struct reading *reading, const struct event_field *fields, size_t count,
 		       struct cursor *cursor, const char *unreadable)
 {
+	bool is_container = has_list(fields, count);
 	struct event_line line = { 0 };
 
-	for (size_t i = 0; i < count; i++) {
+	if (is_container)
+		print_container(fields, count, cursor, unreadable, &line);
+	for (size_t i = 0; i < count && !is_container; i++) {
 		size_t before = line.text.length;
 
-		if (i)
+		if (before)
 			strbuf_printf(&line.text, " ");
 		print_field(reading, &fields[i], cursor, &line);
 		if (unreadable && fields[i].type != FIELD_STRING &&

@@ -158,26 +158,23 @@ void lttng_event_name(const struct lttng_event *event, struct lttng_name *ret_na
 static void hide_fields(const struct lttng_identity *identity, struct dt_bridge_event *event)
 {
 	for (uint32_t i = 0; i < event->field_count; i++)
-		event->fields[i].nowrite = lttng_identity_hides(identity, event->fields[i].name);
+		event->fields[i].nowrite = !event->fields[i].is_inside &&
+					   lttng_identity_hides(identity, event->fields[i].name);
 }
 
-/* Adds the labels of enumerations, whose names babeltrace2 then shows. The image has the fields of
- * the type, without the begins and ends of structs. */
+/* Adds the labels of enumerations, whose names babeltrace2 then shows. */
 static void describe_labels(const struct event_type *type, struct dt_bridge_event *event)
 {
 	struct dt_bridge_label *labels =
 		(struct dt_bridge_label *)&event->fields[event->field_count];
-	uint32_t index = 1;
 
-	for (size_t i = 0; i < type->field_count && index < event->field_count; i++) {
-		const struct event_field *field = &type->fields[i];
-		struct dt_bridge_field *to = &event->fields[index];
+	for (uint32_t i = 1; i < event->field_count; i++) {
+		struct dt_bridge_field *to = &event->fields[i];
+		const struct event_field *field = &type->fields[to->source];
 
-		if (field->type == FIELD_STRUCT || field->type == FIELD_END)
-			continue;
-		index++;
 		/* without their quotes most names of characters are the same for LTTng */
-		if (field->type != FIELD_ENUM || field->count || event_field_is_character(field) ||
+		if (to->type > DT_BRIDGE_HEX || field->type != FIELD_ENUM || field->count ||
+		    event_field_is_character(field) ||
 		    event->label_count + field->label_count > DT_BRIDGE_LABELS_MAX)
 			continue;
 		to->label_first = (uint16_t)event->label_count;

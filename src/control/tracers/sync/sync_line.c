@@ -64,22 +64,29 @@ static enum dt_line_kind kind_of(const struct event_field *field)
 		[FIELD_HEX] = DT_LINE_HEX,	 [FIELD_FLOAT] = DT_LINE_REAL,
 		[FIELD_ENUM] = DT_LINE_UINT,	 [FIELD_STRING] = DT_LINE_STRING,
 		[FIELD_FRAMES] = DT_LINE_FRAMES, [FIELD_STRUCT] = DT_LINE_OPEN,
-		[FIELD_END] = DT_LINE_CLOSE,
+		[FIELD_END] = DT_LINE_CLOSE,	 [FIELD_LIST] = DT_LINE_LIST,
 	};
 
 	return field->type == FIELD_ENUM && field->is_signed ? DT_LINE_INT : kinds[field->type];
 }
 
-static void add_item(struct making *making, const struct event_field *field, const char *name)
+static void add_item(struct making *making, const struct event_type *type, size_t index,
+		     const char *name)
 {
+	const struct event_field *field = &type->fields[index];
 	struct dt_line_item item = { .kind = (uint8_t)kind_of(field),
 				     .size = field->size,
 				     .count = field->count,
 				     .offset = field->offset,
-				     .omits_empty = event_line_is_silent(name, true, 0) };
+				     .is_element =
+					     index && type->fields[index - 1].type == FIELD_LIST };
 	uint32_t length = 0;
 
-	if (field->type != FIELD_END)
+	item.omits_empty = !item.is_element && event_line_is_silent(name, true, 0);
+	if (field->type == FIELD_END &&
+	    type->fields[event_field_find_begin(type->fields, index)].type == FIELD_LIST)
+		item.kind = DT_LINE_LIST_END;
+	if (field->type != FIELD_END && !item.is_element)
 		item.key = add_name(making, name, &length);
 	item.key_length = (uint16_t)length;
 	if (field->type == FIELD_ENUM)
@@ -128,6 +135,6 @@ struct error *sync_line_make(struct event_type *type, const char *process,
 	head.process = add_name(&making, process, &head.process_length);
 	head.name = add_name(&making, type->name, &head.name_length);
 	for (size_t i = 0; i < type->field_count; i++)
-		add_item(&making, &type->fields[i], names[i]);
+		add_item(&making, type, i, names[i]);
 	return join(&making, head, ret_line, ret_size);
 }

@@ -147,24 +147,22 @@ void describe_prepare(struct describe *d)
 	const struct tracepoint *tracepoint = d->tracepoint;
 
 	d->shape.depth_max = SHAPE_DEPTH_MAX >> d->flatter;
-	d->shape.has_lists = tracepoint->tracer->uses_pool && !describe_is_keyed(tracepoint);
+	d->shape.has_lists = tracepoint->tracer->kind != TRACER_CALL;
 	d->shape.deref = tracepoint->request->spec.deref;
 }
 
 /* Says once what the tracer's events don't hold. */
 static void tell_unlisted(struct describe *d)
 {
-	const struct tracer *tracer = d->tracepoint->tracer;
 	struct session *session = d->session;
 
 	if (!d->shape.unlisted || session->told_unlisted)
 		return;
 	session->told_unlisted = true;
 	session_tell(session,
-		     "the elements of a %.*s aren't in %s%s, only its members (ctf and log record them)",
-		     (int)strcspn(d->shape.unlisted, "<"), d->shape.unlisted,
-		     tracer->kind == TRACER_SYNC ? "log --sync" : "events of ",
-		     tracer->kind == TRACER_SYNC ? "" : tracer->name);
+		     "tracer %s: of a %.*s only the members are there, not the elements (all other tracers record them)",
+		     d->tracepoint->tracer->name, (int)strcspn(d->shape.unlisted, "<"),
+		     d->shape.unlisted);
 }
 
 static struct error *finish(struct describe *d)

@@ -188,12 +188,6 @@ static struct error *describe_words(struct describe *d, const struct question *q
 	here = values->keys_at_exit == (d->exit != NULL);
 	for (size_t i = 0; i < question->key_count && !error && here; i++) {
 		error = add_key(d, &question->keys[i]);
-		if (!error && d->shape.unlisted)
-			error = error_new(
-				ERROR_USAGE,
-				"--by %s: the elements of a %.*s can't be a key (name a number, a text or a member)",
-				question->keys[i].text, (int)strcspn(d->shape.unlisted, "<"),
-				d->shape.unlisted);
 		values->key_ends[i] = (uint8_t)d->shape.field_count;
 	}
 	d->shape.has_key = here;

@@ -1,6 +1,6 @@
 /*
- * elements.h - how the fields of a container are made; shared by shape_container.c (libstdc++,
- * Rust), shape_libcxx.c and shape_holder.c.
+ * elements.h - how the fields of a container are made; shared by shape_container.c
+ * (libstdc++), shape_libcxx.c, shape_rust.c and shape_holder.c.
  *
  * Functions that add return false before they have added a field: the type isn't as expected.
  *
@@ -11,6 +11,8 @@
  * (Y6) Pointers to elements count only in their order: first, end of elements, end of memory.
  * (Y7) A ring of nodes has no more elements than lie before its head.
  * (Y8) A flag of an optional value is 0 or 1, and a variant's index one of its alternatives or -1.
+ * (Y9) A slot of a hash table counts only if it is one of the table's, and in use.
+ * (Y10) A key of a B-tree counts only if its node has so many, and no node has more than 11.
  */
 #ifndef DYNTRACE_ELEMENTS_H
 #define DYNTRACE_ELEMENTS_H
@@ -29,6 +31,8 @@ struct container {
 	struct value_ops code; /* sets base and count */
 	struct value_ops each;
 	struct value_place at; /* of an element */
+	struct type value; /* of a map of Rust: the element is its key; size 0: none */
+	struct value_place value_at;
 };
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -76,8 +80,9 @@ bool container_add_row(struct container *c, const char *pointer, const char *cou
 void container_step(struct container *c, uint32_t next);
 bool container_check_head(struct container *c, const char *path);
 bool container_add_nodes(struct container *c, const char *first, const char *count, uint32_t value);
-/* Adds `{ size = 3 }`: its elements can't be reached in a few steps. */
-bool container_add_size(struct container *c, const char *path);
+void container_step_tree(struct container *c, uint8_t kind);
+/* Alignment of a type, where the padding before it depends on it. */
+uint64_t container_alignment(const struct type *type, unsigned depth);
 
 /* ---- shape_holder.c -------------------------------------------------------------------------- */
 
@@ -89,8 +94,17 @@ bool holder_add_counted(struct container *c, const char *pointer, const char *co
 bool holder_add_optional(struct container *c);
 bool holder_add_unique_ptr(struct container *c);
 bool holder_add_shared_ptr(struct container *c);
-bool holder_add_rust_rc(struct container *c);
+/* Names of members: the index; the first alternative; of that, its holder, the value in the holder
+ * (NULL: the holder's argument is its type), and the alternatives behind it. */
+struct holder_variant {
+	const char *tag, *values, *first, *value, *rest;
+};
+/* `{ index = 1, value_0 = [], value_1 = [ "text" ] }`: all alternatives are at one place. */
+bool holder_add_one_of(struct container *c, const struct holder_variant *how);
 bool holder_add_variant(struct container *c);
+bool holder_add_tuple(struct container *c);
+/* Smart pointers are followed once; further as --deref says. */
+bool holder_may_follow(const struct shape *shape);
 
 /* ---- shape_libcxx.c -------------------------------------------------------------------------- */
 
@@ -99,10 +113,23 @@ bool libcxx_add_list(struct container *c);
 bool libcxx_add_hash(struct container *c);
 bool libcxx_add_tree(struct container *c);
 bool libcxx_add_deque(struct container *c);
+bool libcxx_add_span(struct container *c);
+bool libcxx_add_initializer_list(struct container *c);
+bool libcxx_add_variant(struct container *c);
 bool libcxx_add_optional(struct container *c);
 bool libcxx_add_shared_ptr(struct container *c);
-/* The address and the length of a std::string, which may lie in the object itself. False: none. */
-bool libcxx_string(const struct type *type, const struct value_place *place,
+/* The address and the length of a std::string, which may lie in the object itself. `unit`: bytes of
+ * a character. False: none. */
+bool libcxx_string(const struct type *type, const struct value_place *place, uint8_t unit,
 		   struct value_place *ret_address, struct value_place *ret_length);
+
+/* ---- shape_rust.c ---------------------------------------------------------------------------- */
+
+bool rust_add_vec(struct container *c);
+bool rust_add_slice(struct container *c);
+bool rust_add_deque(struct container *c);
+bool rust_add_map(struct container *c);
+bool rust_add_btree(struct container *c);
+bool rust_add_rc(struct container *c);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * shape_container.c - containers of libstdc++ and of Rust: their size and their first elements.
+ * shape_container.c - containers of libstdc++: their size and their first elements; the names of
+ * all known ones.
  *
  * Names and members decide. A type of that name with other members is a plain struct.
  *
- * Rules Y5 to Y8 (elements.h) say what is believed.
+ * Rules Y5 to Y10 (elements.h) say what is believed.
  */
 #include <string.h>
 
@@ -55,11 +56,16 @@ bool container_begin(struct container *c, unsigned argument, const struct type *
 
 bool container_finish(struct container *c)
 {
+	struct list_element element = { &c->element, &c->at, NULL, NULL };
 	struct value_place size = { .kind = PLACE_VALUE };
 	uint16_t blamed = c->shape->blamed;
 	size_t index;
 
-	if (c->code.failed || c->each.failed || c->at.ops.failed)
+	if (c->value.size) {
+		element.second = &c->value;
+		element.second_place = &c->value_at;
+	}
+	if (c->code.failed || c->each.failed || c->at.ops.failed || c->value_at.ops.failed)
 		return false;
 	get(&size.ops, c->count);
 	shape_begin_struct(c->shape, c->name, &index);
@@ -68,8 +74,8 @@ bool container_finish(struct container *c)
 	shape_code(c->shape, &c->code, c->count);
 	shape_number(c->shape, "size", FIELD_UINT, 8, false, &size);
 	if (c->element.kind != TYPE_VOID && c->depth + 1 < c->shape->depth_max)
-		shape_add_list(c->shape, "elements", &c->element, &c->at, c->count, c->number,
-			       ELEMENTS_MAX, &c->each, c->depth + 1);
+		shape_add_list(c->shape, "elements", &element, c->count, c->number, ELEMENTS_MAX,
+			       &c->each, c->depth + 1);
 	c->shape->blamed = blamed;
 	shape_end_struct(c->shape, c->name, index);
 	return true;
@@ -200,50 +206,13 @@ bool container_add_row(struct container *c, const char *pointer, const char *cou
 
 static bool add_span(struct container *c)
 {
-	return container_begin(c, 0, c->type) && container_add_row(c, "_M_ptr", "_M_extent._M_extent_value", NULL);
+	return container_begin(c, 0, c->type) &&
+	       container_add_row(c, "_M_ptr", "_M_extent._M_extent_value", NULL);
 }
 
 static bool add_initializer_list(struct container *c)
 {
 	return container_begin(c, 0, c->type) && container_add_row(c, "_M_array", "_M_len", NULL);
-}
-
-static bool add_rust_vec(struct container *c)
-{
-	static const char *const paths[][2] = {
-		{ "buf.inner.ptr.pointer.pointer", "buf.inner.cap.__0" },
-		{ "buf.inner.ptr.pointer.pointer", "buf.inner.cap" },
-		{ "buf.ptr.pointer.pointer", "buf.cap.__0" }, /* before 1.83 */
-		{ "buf.ptr.pointer.pointer", "buf.cap" },
-	};
-	struct type type;
-	uint64_t offset;
-
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-		if (shape_find_path(c->type, paths[i][0], &offset, NULL) &&
-		    shape_find_path(c->type, paths[i][1], &offset, &type) && type.size == 8)
-			return container_begin(c, 0, c->type) &&
-			       container_add_row(c, paths[i][0], "len", paths[i][1]);
-	}
-	return false;
-}
-
-/* &[T], &mut [T], Box<[T]>: the target of a member is the element. */
-static bool add_rust_slice(struct container *c)
-{
-	struct type pointer;
-	uint64_t offset;
-
-	if (!shape_find_path(c->type, "data_ptr", &offset, &pointer) ||
-	    !shape_can_list(c->shape, 6))
-		return false;
-	type_target(&pointer, &c->element);
-	type_complete(c->shape->debug, &c->element);
-	c->count = shape_local(c->shape);
-	c->number = shape_local(c->shape);
-	c->base = shape_local(c->shape);
-	c->at.kind = PLACE_MEMORY;
-	return container_add_row(c, "data_ptr", "length", NULL);
 }
 
 /* Number of the element, counted from the first block's begin. */
@@ -311,8 +280,7 @@ static bool add_deque(struct container *c)
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* Alignment of a type, where the padding before it depends on it. */
-static uint64_t alignment(const struct type *type, unsigned depth)
+uint64_t container_alignment(const struct type *type, unsigned depth)
 {
 	struct member_walk walk = { .started = false };
 	struct member member;
@@ -321,12 +289,12 @@ static uint64_t alignment(const struct type *type, unsigned depth)
 
 	if (type->kind == TYPE_ARRAY) {
 		type_count(type, &element);
-		return depth < 8 ? alignment(&element, depth + 1) : 1;
+		return depth < 8 ? container_alignment(&element, depth + 1) : 1;
 	}
 	if (type->kind != TYPE_STRUCT && type->kind != TYPE_UNION)
 		return type->kind == TYPE_COMPLEX ? type->size / 2 : type->size;
 	while (depth < 8 && type_next_member(type, &walk, &member)) {
-		uint64_t align = alignment(&member.type, depth + 1);
+		uint64_t align = container_alignment(&member.type, depth + 1);
 
 		most = align > most ? align : most;
 	}
@@ -336,7 +304,7 @@ static uint64_t alignment(const struct type *type, unsigned depth)
 /* base is the current one. */
 bool container_add_nodes(struct container *c, const char *first, const char *count, uint32_t value)
 {
-	if (!c->element.size || alignment(&c->element, 0) > 8 ||
+	if (!c->element.size || container_alignment(&c->element, 0) > 8 ||
 	    !container_push(c, first, 8, &c->code))
 		return false;
 	set(&c->code, c->base);
@@ -368,11 +336,11 @@ void container_step(struct container *c, uint32_t next)
 	step(c, &ops);
 }
 
-static void step_tree(struct container *c)
+void container_step_tree(struct container *c, uint8_t kind)
 {
 	struct value_ops ops = { 0 };
 
-	op(&ops, DT_OP_TREE_NEXT);
+	ops_add(&ops, DT_OP_TREE_NEXT, kind, 0, 0);
 	step(c, &ops);
 }
 
@@ -400,7 +368,7 @@ static bool add_tree(struct container *c)
 
 	if (!shape_find_path(c->type, "_M_t", &offset, &tree) || !container_begin(c, 1, &tree))
 		return false;
-	step_tree(c);
+	container_step_tree(c, 0);
 	return container_check_head(c, "_M_t._M_impl._M_header") &&
 	       container_add_nodes(c, "_M_t._M_impl._M_header._M_left", "_M_t._M_impl._M_node_count",
 			 TREE_VALUE);
@@ -414,7 +382,8 @@ static bool add_hash(struct container *c)
 	if (!shape_find_path(c->type, "_M_h", &offset, &table) || !container_begin(c, 1, &table))
 		return false;
 	container_step(c, 0);
-	return container_add_nodes(c, "_M_h._M_before_begin._M_nxt", "_M_h._M_element_count", HASH_VALUE);
+	return container_add_nodes(c, "_M_h._M_before_begin._M_nxt", "_M_h._M_element_count",
+				   HASH_VALUE);
 }
 
 static bool add_list(struct container *c)
@@ -423,38 +392,8 @@ static bool add_list(struct container *c)
 		return false;
 	container_step(c, 0);
 	return container_check_head(c, "_M_impl._M_node") &&
-	       container_add_nodes(c, "_M_impl._M_node._M_next", "_M_impl._M_node._M_size", LIST_VALUE);
-}
-
-/* ---- only a size ---------------------------------------------------------------------------- */
-
-bool container_add_size(struct container *c, const char *path)
-{
-	struct value_place size;
-	uint64_t offset;
-	size_t index;
-
-	if (!shape_find_path(c->type, path, &offset, NULL))
-		return false;
-	place_member(c->place, offset, &size);
-	shape_begin_struct(c->shape, c->name, &index);
-	shape_number(c->shape, "size", FIELD_UINT, 8, false, &size);
-	shape_end_struct(c->shape, c->name, index);
-	return true;
-}
-
-/* Rust: the number of entries, which lie scattered in a table. */
-static bool add_rust_map(struct container *c)
-{
-	static const char *const paths[] = { "base.table.table.items", "base.map.table.table.items",
-					     "map.base.table.table.items",
-					     "base.table.items", /* before 1.80 */ };
-
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-		if (container_add_size(c, paths[i]))
-			return true;
-	}
-	return false;
+	       container_add_nodes(c, "_M_impl._M_node._M_next", "_M_impl._M_node._M_size",
+				   LIST_VALUE);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -487,22 +426,29 @@ static const struct {
 	{ "deque", add_deque, true },
 	{ "deque", libcxx_add_deque, true },
 	{ "span", add_span, true },
+	{ "span", libcxx_add_span, true },
 	{ "initializer_list", add_initializer_list, true },
+	{ "initializer_list", libcxx_add_initializer_list, true },
 	{ "optional", holder_add_optional, false },
 	{ "optional", libcxx_add_optional, false },
 	{ "unique_ptr", holder_add_unique_ptr, false },
 	{ "shared_ptr", holder_add_shared_ptr, false },
 	{ "shared_ptr", libcxx_add_shared_ptr, false },
 	{ "variant", holder_add_variant, false },
-	{ "Vec", add_rust_vec, true },
-	{ "HashMap", add_rust_map, true },
-	{ "HashSet", add_rust_map, true },
-	{ "Rc", holder_add_rust_rc, false },
-	{ "Arc", holder_add_rust_rc, false },
-	{ "&[", add_rust_slice, true },
-	{ "&mut [", add_rust_slice, true },
-	{ "Box<[", add_rust_slice, true },
-	{ "alloc::boxed::Box<[", add_rust_slice, true },
+	{ "variant", libcxx_add_variant, false },
+	{ "tuple", holder_add_tuple, false },
+	{ "Vec", rust_add_vec, true },
+	{ "VecDeque", rust_add_deque, true },
+	{ "HashMap", rust_add_map, true },
+	{ "HashSet", rust_add_map, true },
+	{ "BTreeMap", rust_add_btree, true },
+	{ "BTreeSet", rust_add_btree, true },
+	{ "Rc", rust_add_rc, false },
+	{ "Arc", rust_add_rc, false },
+	{ "&[", rust_add_slice, true },
+	{ "&mut [", rust_add_slice, true },
+	{ "Box<[", rust_add_slice, true },
+	{ "alloc::boxed::Box<[", rust_add_slice, true },
 };
 
 static bool is_called(const char *called, const char *name)

@@ -56,11 +56,18 @@ uint8_t shape_local(struct shape *shape);
 /* shape_list.c: adds operations that run before the next field. The last one sets `count`, which is
  * 0 where a guard says so. */
 void shape_code(struct shape *shape, const struct value_ops *ops, uint8_t count);
+/* An element of a list. `second`: of a map whose keys and values lie apart; else NULL. */
+struct list_element {
+	const struct type *type;
+	const struct value_place *place; /* by the list's local words */
+	const struct type *second;
+	const struct value_place *second_place;
+};
 /* shape_list.c: adds a list of up to `most` elements, in the local word `count`. `each`: operations
- * that begin an element; may be NULL. `place`: of the element, by the local word `number`. */
-void shape_add_list(struct shape *shape, const char *name, const struct type *element,
-		    const struct value_place *place, uint8_t count, uint8_t number, uint16_t most,
-		    const struct value_ops *each, unsigned depth);
+ * that begin an element; may be NULL. The local word `number` has the element's number. */
+void shape_add_list(struct shape *shape, const char *name, const struct list_element *element,
+		    uint8_t count, uint8_t number, uint16_t most, const struct value_ops *each,
+		    unsigned depth);
 
 /* shape_container.c: adds a container, an optional value or a smart pointer by its contents. False:
  * not such a type. */

@@ -1,7 +1,10 @@
 /*
- * shape_holder.c - types that hold one value, or none: optional values, variants, smart pointers.
+ * shape_holder.c - types that hold one value or none, or several of different types: optional
+ * values, variants, smart pointers, tuples.
  */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "elements.h"
 
@@ -34,8 +37,8 @@ bool holder_add_maybe(struct container *c, const char *where, const char *has_va
 		c->shape->blamed = (uint16_t)(index + 1);
 	shape_code(c->shape, &c->code, c->count);
 	shape_bool(c->shape, "has_value", 1, &has);
-	shape_add_list(c->shape, "value", &c->element, &value, c->count, c->number, 1, NULL,
-		       c->depth + 1);
+	struct list_element element = { &c->element, &value, NULL, NULL };
+	shape_add_list(c->shape, "value", &element, c->count, c->number, 1, NULL, c->depth + 1);
 	c->shape->blamed = blamed;
 	shape_end_struct(c->shape, c->name, index);
 	return true;
@@ -46,8 +49,7 @@ bool holder_add_optional(struct container *c)
 	return holder_add_maybe(c, "_M_payload._M_payload._M_value", "_M_payload._M_engaged");
 }
 
-/* Smart pointers are followed once; further as --deref says. */
-static bool may_follow(const struct shape *shape)
+bool holder_may_follow(const struct shape *shape)
 {
 	return shape->derefs < (shape->deref ? shape->deref : 1);
 }
@@ -57,8 +59,8 @@ bool holder_add_unique_ptr(struct container *c)
 {
 	if (c->type->size != 8 || !type_argument(c->type, 0, &c->element))
 		return false;
-	if (!may_follow(c->shape) || !shape_target(c->shape, c->name, &c->element, c->place, NULL,
-						   c->depth))
+	if (!holder_may_follow(c->shape) ||
+	    !shape_target(c->shape, c->name, &c->element, c->place, NULL, c->depth))
 		shape_number(c->shape, c->name, FIELD_HEX, 8, false, c->place);
 	return true;
 }
@@ -100,7 +102,7 @@ bool holder_add_counted(struct container *c, const char *pointer, const char *pa
 	    !push_use_count(c, path, counter, size, one, &counts.ops))
 		return false;
 	place_member(c->place, offset, &address);
-	if (!may_follow(c->shape) || !shape_target(c->shape, c->name, &c->element, &address,
+	if (!holder_may_follow(c->shape) || !shape_target(c->shape, c->name, &c->element, &address,
 						   &counts, c->depth))
 		shape_number(c->shape, c->name, FIELD_HEX, 8, false, &address);
 	return true;
@@ -111,32 +113,19 @@ bool holder_add_shared_ptr(struct container *c)
 	return holder_add_counted(c, "_M_ptr", "_M_refcount._M_pi", "_M_use_count", 4, 0);
 }
 
-/* The counts of its owners are beside the value. */
-bool holder_add_rust_rc(struct container *c)
-{
-	struct value_place address;
-	struct type pointer;
-	uint64_t offset;
-
-	if (!shape_find_path(c->type, "ptr.pointer", &offset, &pointer))
-		return false;
-	type_target(&pointer, &c->element);
-	place_member(c->place, offset, &address);
-	return may_follow(c->shape) && c->element.kind == TYPE_STRUCT &&
-	       shape_target(c->shape, c->name, &c->element, &address, NULL, c->depth);
-}
-
 /* ---- one of several -------------------------------------------------------------------------- */
 
 /* The type of the next alternative; false: no more, or not known. */
-static bool next_alternative(struct container *c, struct type *rest, struct type *ret_type)
+static bool next_alternative(struct container *c, const struct holder_variant *how,
+			     struct type *rest, struct type *ret_type)
 {
 	struct type first;
 	uint64_t offset;
 
-	if (!shape_find_path(rest, "_M_first", &offset, &first) ||
-	    !type_argument(&first, 0, ret_type) ||
-	    !shape_find_path(rest, "_M_rest", &offset, &first))
+	if (!shape_find_path(rest, how->first, &offset, &first) ||
+	    !(how->value ? shape_find_path(&first, how->value, &offset, ret_type) :
+			   type_argument(&first, 0, ret_type)) ||
+	    !shape_find_path(rest, how->rest, &offset, &first))
 		return false;
 	*rest = first;
 	type_complete(c->shape->debug, ret_type);
@@ -144,12 +133,13 @@ static bool next_alternative(struct container *c, struct type *rest, struct type
 }
 
 /* The number of alternatives; 0: too many. */
-static uint64_t count_alternatives(struct container *c, struct type rest)
+static uint64_t count_alternatives(struct container *c, const struct holder_variant *how,
+				   struct type rest)
 {
 	struct type type;
 	uint64_t count = 0;
 
-	while (count <= ALTERNATIVES_MAX && next_alternative(c, &rest, &type))
+	while (count <= ALTERNATIVES_MAX && next_alternative(c, how, &rest, &type))
 		count++;
 	return count <= ALTERNATIVES_MAX ? count : 0;
 }
@@ -165,26 +155,44 @@ static void set_chosen(struct container *c, const struct value_place *index, uin
 	/* without a value it is -1 */
 	place_push(index, size, false, &c->code);
 	with(&c->code, DT_OP_ADD, 1);
-	with(&c->code, DT_OP_AND, size == 1 ? UINT8_MAX : UINT16_MAX);
+	with(&c->code, DT_OP_AND, (1ULL << 8 * size) - 1);
 	with(&c->code, DT_OP_LEU, count);
 	op(&c->code, DT_OP_CHECK); /* Y8: a variant's index */
 	get(&c->code, c->count);
 	set(&c->code, c->count); /* 0 if that failed */
 }
 
-/* `{ index = 1, value_0 = [], value_1 = [ "text" ] }`: all alternatives are at one place. */
-bool holder_add_variant(struct container *c)
+static void add_alternatives(struct container *c, const struct holder_variant *how,
+			     struct type rest, const struct value_place *index, uint32_t size,
+			     const struct value_place *value)
+{
+	struct list_element element = { &c->element, value, NULL, NULL };
+	uint64_t count = count_alternatives(c, how, rest);
+
+	for (uint64_t i = 0; i < count && next_alternative(c, how, &rest, &c->element); i++) {
+		char name[24];
+
+		snprintf(name, sizeof(name), "value_%u", (unsigned)i);
+		set_chosen(c, index, size, i, count);
+		shape_code(c->shape, &c->code, c->count);
+		shape_add_list(c->shape, name, &element, c->count, c->number, 1, NULL,
+			       c->depth + 1);
+	}
+}
+
+bool holder_add_one_of(struct container *c, const struct holder_variant *how)
 {
 	struct value_place index, value;
 	uint16_t blamed = c->shape->blamed;
 	struct type tag, rest;
-	uint64_t at, offset, count;
+	uint64_t at, offset;
 	size_t field;
 
 	if (c->depth + 1 >= c->shape->depth_max || !shape_can_list(c->shape, 6) ||
-	    !shape_find_path(c->type, "_M_index", &at, &tag) || tag.size < 1 || tag.size > 2 ||
-	    !shape_find_path(c->type, "_M_u", &offset, &rest) ||
-	    !(count = count_alternatives(c, rest)))
+	    !shape_find_path(c->type, how->tag, &at, &tag) ||
+	    (tag.size != 1 && tag.size != 2 && tag.size != 4) ||
+	    !shape_find_path(c->type, how->values, &offset, &rest) ||
+	    !count_alternatives(c, how, rest))
 		return false;
 	place_member(c->place, at, &index);
 	place_member(c->place, offset, &value);
@@ -196,16 +204,92 @@ bool holder_add_variant(struct container *c)
 	if (!c->shape->blamed)
 		c->shape->blamed = (uint16_t)(field + 1);
 	shape_number(c->shape, "index", FIELD_INT, (uint8_t)tag.size, true, &index);
-	for (uint64_t i = 0; i < count && next_alternative(c, &rest, &c->element); i++) {
-		char name[24];
-
-		snprintf(name, sizeof(name), "value_%u", (unsigned)i);
-		set_chosen(c, &index, (uint32_t)tag.size, i, count);
-		shape_code(c->shape, &c->code, c->count);
-		shape_add_list(c->shape, name, &c->element, &value, c->count, c->number, 1, NULL,
-			       c->depth + 1);
-	}
+	add_alternatives(c, how, rest, &index, (uint32_t)tag.size, &value);
 	c->shape->blamed = blamed;
 	shape_end_struct(c->shape, c->name, field);
+	return true;
+}
+
+bool holder_add_variant(struct container *c)
+{
+	static const struct holder_variant how = { "_M_index", "_M_u", "_M_first", NULL,
+						   "_M_rest" };
+
+	return holder_add_one_of(c, &how);
+}
+
+/* ---- several --------------------------------------------------------------------------------- */
+
+#define TUPLE_MAX 16u
+#define TUPLE_STEPS 256u
+
+/* Does this class hold member `index` of a tuple? libstdc++: _Head_base<0, int, false>. */
+static bool is_leaf(const struct type *type, unsigned index)
+{
+	static const char *const names[] = { "_Head_base<", "__tuple_leaf<" };
+	Dwarf_Die die = type->die;
+	const char *called = debug_name(&die);
+
+	for (size_t i = 0; called && i < sizeof(names) / sizeof(names[0]); i++) {
+		size_t length = strlen(names[i]);
+		char *end;
+
+		if (strncmp(called, names[i], length) == 0)
+			return strtoul(called + length, &end, 10) == index &&
+			       (*end == ',' || *end == 'U'); /* 0UL */
+	}
+	return false;
+}
+
+/* Each member is in a base class of its own. `steps` bounds the classes looked at. */
+static bool find_leaf(const struct type *type, unsigned index, unsigned *steps,
+		      uint64_t *ret_offset, struct type *ret_type)
+{
+	struct member_walk walk = { .started = false };
+	struct member base;
+	uint64_t offset;
+
+	while (*steps && type_next_member(type, &walk, &base)) {
+		if (!base.is_base && strcmp(base.name ? base.name : "", "__base_") != 0)
+			continue;
+		--*steps;
+		if (is_leaf(&base.type, index) ?
+			    shape_find_path(&base.type, "_M_head_impl", &offset, ret_type) ||
+				    shape_find_path(&base.type, "__value_", &offset, ret_type) :
+			    find_leaf(&base.type, index, steps, &offset, ret_type)) {
+			*ret_offset = base.offset + offset;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool find_in_tuple(struct container *c, unsigned index, uint64_t *ret_offset)
+{
+	unsigned steps = TUPLE_STEPS;
+
+	return find_leaf(c->type, index, &steps, ret_offset, &c->element);
+}
+
+/* `{ 0 = 5, 1 = "text" }`: in the order of its arguments, which isn't that of its bases. */
+bool holder_add_tuple(struct container *c)
+{
+	uint64_t offset;
+	size_t index;
+
+	if (c->depth >= c->shape->depth_max || !find_in_tuple(c, 0, &offset))
+		return false;
+	shape_begin_struct(c->shape, c->name, &index);
+	for (unsigned i = 0; i < TUPLE_MAX; i++) {
+		struct value_place part;
+		char name[16];
+
+		if (!find_in_tuple(c, i, &offset))
+			break;
+		snprintf(name, sizeof(name), "%u", i);
+		place_member(c->place, offset, &part);
+		shape_value(c->shape, name, &c->element, &part, c->depth + 1);
+	}
+	shape_end_struct(c->shape, c->name, index);
 	return true;
 }

@@ -1,6 +1,5 @@
 /*
- * shape_libcxx.c - containers of LLVM's libc++ (clang++ -stdlib=libc++). Of maps and sets only the
- * size is recorded: their nodes aren't those that DT_OP_TREE_NEXT walks.
+ * shape_libcxx.c - containers of LLVM's libc++ (clang++ -stdlib=libc++).
  */
 #include <string.h>
 
@@ -12,6 +11,8 @@
 #define LIST_NEXT 8u
 #define LIST_VALUE 16u
 #define HASH_VALUE 16u /* behind the next node and the hash */
+#define TREE_KIND 1u /* of DT_OP_TREE_NEXT */
+#define TREE_HEAD 25u /* bytes before the value of a node: three pointers and a colour */
 
 bool libcxx_add_vector(struct container *c)
 {
@@ -55,9 +56,40 @@ bool libcxx_add_hash(struct container *c)
 				   HASH_VALUE);
 }
 
+/* The value begins where the members before it end, not their struct. */
 bool libcxx_add_tree(struct container *c)
 {
-	return container_add_size(c, "__tree_.__pair3_.__value_");
+	struct type tree, pair;
+	uint64_t offset, align;
+
+	if (!shape_find_path(c->type, "__tree_", &offset, &tree) || !container_begin(c, 0, &tree))
+		return false;
+	if (shape_find_path(&c->element, "__cc", &offset, &pair)) /* of a map */
+		c->element = pair;
+	align = container_alignment(&c->element, 0);
+	container_step_tree(c, TREE_KIND);
+	return align && container_check_head(c, "__tree_.__pair1_") &&
+	       container_add_nodes(c, "__tree_.__begin_node_", "__tree_.__pair3_.__value_",
+				   (uint32_t)((TREE_HEAD + align - 1) / align * align));
+}
+
+bool libcxx_add_span(struct container *c)
+{
+	return container_begin(c, 0, c->type) && container_add_row(c, "__data", "__size", NULL);
+}
+
+bool libcxx_add_initializer_list(struct container *c)
+{
+	return container_begin(c, 0, c->type) &&
+	       container_add_row(c, "__begin_", "__size_", NULL);
+}
+
+bool libcxx_add_variant(struct container *c)
+{
+	static const struct holder_variant how = { "__impl.__index", "__impl.__data", "__head",
+						   "__value", "__tail" };
+
+	return holder_add_one_of(c, &how);
 }
 
 /* Pushes the element's number, counted from the first block. */
@@ -127,7 +159,7 @@ static bool choose(const struct value_place *whole, const struct value_ops *of_l
 	return !ops->failed;
 }
 
-bool libcxx_string(const struct type *type, const struct value_place *place,
+bool libcxx_string(const struct type *type, const struct value_place *place, uint8_t unit,
 		   struct value_place *ret_address, struct value_place *ret_length)
 {
 	struct value_ops pointer = { 0 }, size = { 0 }, inside = { 0 }, short_size = { 0 };
@@ -137,7 +169,7 @@ bool libcxx_string(const struct type *type, const struct value_place *place,
 	if (!shape_find_path(type, "__r_.__value_.__l.__data_", &data, NULL) ||
 	    !shape_find_path(type, "__r_.__value_.__l.__size_", &length, NULL) ||
 	    !shape_find_path(type, "__r_.__value_.__s.__data_", &characters, NULL) ||
-	    characters != 1) /* the first byte tells the form and the length */
+	    characters != unit) /* the first byte tells the form and the length */
 		return false;
 	place_member(place, data, &part);
 	if (!place_push(&part, 8, false, &pointer))

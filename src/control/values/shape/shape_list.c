@@ -46,24 +46,25 @@ static bool needs_struct(const struct type *type)
 	       (type->kind == TYPE_INT && !value_is_number_size(type->size) && type->size != 16);
 }
 
-static void add_element(struct shape *shape, const struct type *element,
-			const struct value_place *place, unsigned depth)
+static void add_element(struct shape *shape, const struct list_element *element, unsigned depth)
 {
 	size_t index;
 
-	if (!needs_struct(element)) {
-		shape_value(shape, "element", element, place, depth);
+	if (!element->second && !needs_struct(element->type)) {
+		shape_value(shape, "element", element->type, element->place, depth);
 		return;
 	}
 	shape_begin_struct(shape, "element", &index);
-	shape_value(shape, "value", element, place, depth);
+	shape_value(shape, element->second ? "key" : "value", element->type, element->place, depth);
+	if (element->second)
+		shape_value(shape, "value", element->second, element->second_place, depth);
 	shape_end_struct(shape, "element", index);
 }
 
 /* The element's fields aren't blamed: the whole list is. */
-void shape_add_list(struct shape *shape, const char *name, const struct type *element,
-		    const struct value_place *place, uint8_t count, uint8_t number, uint16_t most,
-		    const struct value_ops *each, unsigned depth)
+void shape_add_list(struct shape *shape, const char *name, const struct list_element *element,
+		    uint8_t count, uint8_t number, uint16_t most, const struct value_ops *each,
+		    unsigned depth)
 {
 	struct shape_list list = { .field = (uint16_t)shape->field_count,
 				   .blamed = shape->blamed,
@@ -80,7 +81,7 @@ void shape_add_list(struct shape *shape, const char *name, const struct type *el
 	shape->list_depth++;
 	if (shape->string_max > STRING_IN_LIST)
 		shape->string_max = STRING_IN_LIST;
-	add_element(shape, element, place, depth);
+	add_element(shape, element, depth);
 	shape->string_max = string_max;
 	shape->list_depth--;
 	shape->guard = guard;

@@ -50,7 +50,8 @@ bool shape_target(struct shape *shape, const char *name, const struct type *targ
 	if (counts)
 		shape_number(shape, "use_count", FIELD_INT, 4, true, counts);
 	shape->derefs++;
-	shape_add_list(shape, "value", &complete, &behind, count, number, 1, NULL, depth + 1);
+	struct list_element element = { &complete, &behind, NULL, NULL };
+	shape_add_list(shape, "value", &element, count, number, 1, NULL, depth + 1);
 	shape->derefs--;
 	shape->blamed = blamed;
 	shape_end_struct(shape, name, index);

@@ -85,10 +85,10 @@ static const struct {
 	uint64_t size; /* of the type, and `type` is its whole name; 0: any */
 } text_types[] = {
 	/* libstdc++; clang doesn't describe _M_dataplus, which begins with the pointer */
-	{ "basic_string<char", "_M_dataplus", "_M_string_length", 0 },
-	{ "basic_string_view<char", "_M_str", "_M_len", 0 },
-	{ "basic_string_view<char", "__data", "__size", 0 }, /* libc++ */
-	{ "basic_string_view<char", "__data_", "__size_", 0 },
+	{ "basic_string<", "_M_dataplus", "_M_string_length", 0 },
+	{ "basic_string_view<", "_M_str", "_M_len", 0 },
+	{ "basic_string_view<", "__data", "__size", 0 }, /* libc++ */
+	{ "basic_string_view<", "__data_", "__size_", 0 },
 	{ "&str", "data_ptr", "length", 0 }, /* Rust */
 	{ "&mut str", "data_ptr", "length", 0 },
 	{ "&[u8]", "data_ptr", "length", 0 },
@@ -127,13 +127,39 @@ bool shape_find_path(const struct type *type, const char *path, uint64_t *ret_of
 	return true;
 }
 
-bool value_text(const struct type *type, const struct value_place *place,
-		struct value_place *ret_address, struct value_place *ret_length)
+/* Bytes of a character of a template's text; other types have bytes. */
+static uint8_t unit_of(const struct type *type, const char *called)
+{
+	static const struct {
+		const char *name;
+		uint8_t size;
+	} units[] = { { "wchar_t", 4 }, { "char16_t", 2 }, { "char32_t", 4 } };
+	const char *argument = strchr(called, '<');
+
+	if (strncmp(called, "basic_string", strlen("basic_string")) != 0 || !argument)
+		return 1;
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		size_t length = strlen(units[i].name);
+
+		if (strncmp(argument + 1, units[i].name, length) == 0 &&
+		    strchr(",>", argument[1 + length]))
+			return units[i].size;
+	}
+	/* char and char8_t; nobody knows how to show others */
+	return strncmp(argument + 1, "char", 4) == 0 ? 1 : 0;
+}
+
+/* Finds the text; *ret_unit: bytes of a character. */
+static bool find_text(const struct type *type, const struct value_place *place, uint8_t *ret_unit,
+		      struct value_place *ret_address, struct value_place *ret_length)
 {
 	Dwarf_Die die = type->die;
 	const char *called = debug_name(&die);
 
-	for (size_t i = 0; called && i < sizeof(text_types) / sizeof(text_types[0]); i++) {
+	if (!called)
+		return false;
+	*ret_unit = unit_of(type, called);
+	for (size_t i = 0; *ret_unit && i < sizeof(text_types) / sizeof(text_types[0]); i++) {
 		uint64_t address, length;
 
 		if (strncmp(called, text_types[i].type, strlen(text_types[i].type)) != 0 ||
@@ -146,8 +172,16 @@ bool value_text(const struct type *type, const struct value_place *place,
 		place_member(place, length, ret_length);
 		return true;
 	}
-	return called && strncmp(called, "basic_string<char", strlen("basic_string<char")) == 0 &&
-	       libcxx_string(type, place, ret_address, ret_length);
+	return *ret_unit && strncmp(called, "basic_string<", strlen("basic_string<")) == 0 &&
+	       libcxx_string(type, place, *ret_unit, ret_address, ret_length);
+}
+
+bool value_text(const struct type *type, const struct value_place *place,
+		struct value_place *ret_address, struct value_place *ret_length)
+{
+	uint8_t unit;
+
+	return find_text(type, place, &unit, ret_address, ret_length) && unit == 1;
 }
 
 bool shape_text_type(struct shape *shape, const char *name, const struct type *type,
@@ -155,11 +189,14 @@ bool shape_text_type(struct shape *shape, const char *name, const struct type *t
 {
 	struct value_place address, length;
 	Dwarf_Die die = type->die;
+	uint8_t unit;
 
-	if (!value_text(type, place, &address, &length))
+	if (!find_text(type, place, &unit, &address, &length))
 		return false;
 	bool optional = strncmp(debug_name(&die), "Option<", strlen("Option<")) == 0;
 	shape_text(shape, name, &address, &length,
 		   optional ? DT_STRING_OPTIONAL : DT_STRING_COUNTED);
+	if (!shape->failed && vec_last(&shape->stores)->code == DT_OP_STRING)
+		vec_last(&shape->stores)->load = unit;
 	return true;
 }
