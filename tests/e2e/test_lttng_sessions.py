@@ -19,8 +19,10 @@ class Both:
     def __init__(self, lttng, daemon):
         self.lttng, self.daemon = lttng, daemon
 
-    def run(self, *words, check=True):
+    def run(self, *words, check=True, cwd=None):
         command = self.lttng.inside(os.path.join(self.daemon.build, "dyntrace"), *words)
+        if cwd:  # nsenter leaves it
+            command = self.lttng.inside("env", "-C", cwd, os.path.join(self.daemon.build, "dyntrace"), *words)
         result = subprocess.run(command, env={**self.lttng.env, "DYNTRACE_SOCKET": self.daemon.socket}, text=True,
                                 stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
         assert result.returncode == 0 or not check, result.stdout + result.stderr
@@ -116,6 +118,29 @@ def test_typed_events_of_a_glob(lttng, both, processes, build, scratch, target):
     assert names(seen) == {"dyntrace:outer_entry": 1, "dyntrace:foo_entry": 5, "dyntrace:foo_exit": 5, "dyntrace:again_entry": 5,
                            "dyntrace:again_exit": 5, **{f"dyntrace:{name}_entry": 1 for name in first if name in ("round_of",)}}
     assert {fields["s"] for name, fields in seen if name == "dyntrace:foo_entry"} == {'"text 0"', '"text 1"', '"outer"'}
+
+
+def test_trace_in_the_current_session(both, lttng, program, tmp_path):
+    """lttng trace -c COMMAND: typed events of the current session; without one, a trace of dyntrace's own, and that is said."""
+    def trace(*words):
+        result = both.run("lttng", "trace", "-c", f"{program} 0", "--function", "foo", *words, cwd=tmp_path, check=False)
+        assert result.returncode == 3, result.stderr
+        return result
+    alone = trace()
+    assert alone.stderr.startswith("dyntrace: no session of LTTng to record dyntrace:* (create one: dyntrace lttng create): "
+                                   "dyntrace writes a trace of its own\n") and "trace: ./typed-" in alone.stderr
+    assert len(os.listdir(tmp_path)) == 1
+    both("lttng", "create", "one", "--output=/dev/shm/one")
+    said = trace()
+    assert said.stdout.startswith("ust event dyntrace:* created in channel channel0\n") and "writes" not in said.stderr
+    assert "no started session of LTTng records dyntrace:foo_entry yet" in said.stderr
+    both("lttng", "start")
+    said = trace()
+    assert not said.stdout.startswith("ust event") and "dyntrace:" not in said.stderr and len(os.listdir(tmp_path)) == 1
+    trace("-o", "own")
+    assert sorted(os.listdir(tmp_path))[0] == "own"
+    seen = lttng.stop("one")
+    assert names(seen) == {"dyntrace:foo_entry": 1} and seen[0][1]["s"] == '"outer"'
 
 
 @pytest.mark.parametrize("words, said", [
