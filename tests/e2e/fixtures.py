@@ -31,6 +31,8 @@ def patient(function):
 
 
 def pytest_configure(config):
+    os.environ["LC_ALL"] = "C.UTF-8"  # tests read what compilers, readelf and cat say
+    os.environ.pop("LANGUAGE", None)
     subprocess.Popen.wait = patient(subprocess.Popen.wait)
     subprocess.Popen.communicate = patient(subprocess.Popen.communicate)
     config.addinivalue_line("markers", "limit(seconds): time limit of a test")

@@ -50,12 +50,14 @@ def test_does_what_it_shows(results, case):
 
 
 def test_thirty_recipes():
-    """Each has a command; a number is nobody else's."""
+    """Each has a command, and a hint about each of the other tools; a number is nobody else's."""
     text = open(os.path.join(ROOT, "docs", "recipes.md"), encoding="utf-8").read()
     numbers = [int(number) for number in re.findall(r"^### (\d+)\. ", text, re.M)]
     assert numbers == list(range(1, len(numbers) + 1)) and len(numbers) >= 30
     parts = re.split(r"^### ", text, flags=re.M)[1:]
     assert not [part.splitlines()[0] for part in parts if "```console" not in part]
+    hints = [(part.splitlines()[0], "\n".join(re.findall(r"^- .*", part, re.M))) for part in parts]
+    assert not [(name, tool) for name, hint in hints for tool in ("bpftrace", "uftrace", "perf", "LTTng") if tool not in hint]
 
 
 def test_links_lead_somewhere():

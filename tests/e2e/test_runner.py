@@ -238,8 +238,10 @@ def test_ended_orphans_are_taken_leave_of(runner):
 def test_make_around_us(runner, monkeypatch):
     """A test that runs make gets no words of the make that runs the tests."""
     monkeypatch.setenv("MAKEFLAGS", "w -j2")
+    monkeypatch.setenv("LC_ALL", "tr_TR.UTF-8")
+    monkeypatch.setenv("LANGUAGE", "tr")
     monkeypatch.setenv("MAKELEVEL", "1")
-    _, result = result_of(runner, 'test -n "$TMPDIR" && test -z "$MAKEFLAGS$MAKELEVEL"')
+    _, result = result_of(runner, 'test -n "$TMPDIR" && test -z "$MAKEFLAGS$MAKELEVEL$LANGUAGE" && test "$LC_ALL" = C.UTF-8')
     assert result.passed == 1
 
 
