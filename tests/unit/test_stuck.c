@@ -104,6 +104,17 @@ static void test_a_worker_that_answers_others_is_not_silent(void **state)
 					"the request is done when it goes on");
 }
 
+/* It restores all places, which are many in a compiler, and may wait for an add before it. */
+static void test_detach_may_take_as_long_as_add(void **state)
+{
+	(void)state;
+	world.calls[1].kind = WIRE_DETACH;
+	look_at(219);
+	assert_string_equal(world.told, "");
+	look_at(220);
+	assert_non_null(strstr(world.told, "hasn't answered for 120 s"));
+}
+
 static void test_a_worker_is_replaced_after_120_s_of_silence(void **state)
 {
 	(void)state;
@@ -129,6 +140,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_a_silent_worker_is_told_of_after_15_s, set_up),
 		cmocka_unit_test_setup(test_a_worker_that_answers_others_is_not_silent, set_up),
+		cmocka_unit_test_setup(test_detach_may_take_as_long_as_add, set_up),
 		cmocka_unit_test_setup(test_a_worker_is_replaced_after_120_s_of_silence, set_up),
 		cmocka_unit_test_setup(test_an_answer_of_just_now_is_no_silence, set_up),
 	};

@@ -38,7 +38,7 @@ static uint64_t patience(enum wire_kind kind)
 {
 	static const enum wire_kind long_ones[] = { WIRE_ATTACH,  WIRE_ADD,	   WIRE_REMOVE,
 						    WIRE_CONTEXT, WIRE_NO_CONTEXT, WIRE_LOAD,
-						    WIRE_UNLOAD };
+						    WIRE_UNLOAD,  WIRE_DETACH };
 
 	for (size_t i = 0; i < sizeof(long_ones) / sizeof(long_ones[0]); i++) {
 		if (long_ones[i] == kind)
