@@ -71,7 +71,7 @@ def test_other_prctl_changes_nothing(dyntrace, program_path):
 
 
 def test_who_asks_for_filters_has_none(dyntrace, scratch):
-    """As browsers and libseccomp do: a filter at NULL is refused by the kernel, but only if there are filters."""
+    """As browsers and libseccomp do: a filter at NULL, or strict mode with a flag, is refused by the kernel, but only if there are filters."""
     path = os.path.join(scratch, "asker")
     subprocess.run(["gcc", "-pthread", "-x", "c", "-o", path, "-"], check=True, text=True, input="""
         #include <errno.h>
@@ -91,6 +91,7 @@ def test_who_asks_for_filters_has_none(dyntrace, scratch):
             ask(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, NULL));
             ask(syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL));
             if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action)) perror("action");
+            if (syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 1, NULL) != -1 || errno != EINVAL) puts("strict");
             pthread_create(&thread, NULL, work, NULL);
             pthread_join(thread, NULL);
             puts("done");

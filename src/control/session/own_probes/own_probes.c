@@ -6,8 +6,8 @@
  * Under a filter, a system call of the agent could kill the target, so the agent makes none
  * (target/quiet.c). C programs set a filter by calling prctl or syscall of
  * their libc, whatever library does it for them: these two functions get a probe of ours. A filter
- * at NULL only asks whether the kernel has filters, as many programs do. System calls of Go
- * programs aren't noticed.
+ * at NULL only asks whether the kernel has filters, as many programs do, and so does strict mode
+ * with a flag (libseccomp). System calls of Go programs aren't noticed.
  *
  * With --follow-exec, functions that execute another program get a probe, too (follow_exec.c).
  */
@@ -42,8 +42,8 @@ static const struct {
 			 .pointer = RDX } },
 	  .count = 4 },
 	{ .function = "syscall",
-	  .watches = { { .args = { SYS_seccomp, SECCOMP_SET_MODE_STRICT },
-			 .count = 2,
+	  .watches = { { .args = { SYS_seccomp, SECCOMP_SET_MODE_STRICT, 0 },
+			 .count = 3,
 			 .clock = true },
 		       { .args = { SYS_seccomp, SECCOMP_SET_MODE_FILTER },
 			 .count = 2,
