@@ -7,7 +7,9 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FILES = {"bin/dyntrace", "bin/dyntraced", "include/dyntrace/dyntrace.h", "lib/dyntrace/libdyntrace-agent.so",
          "lib/dyntrace/libdyntrace-lttng.so", "lib/libdyntrace.so", "lib/libdyntrace.so.0", "lib/libdyntrace.so.0.1.0",
-         "lib/pkgconfig/dyntrace.pc", "lib/systemd/system/dyntraced.service", "lib/systemd/system/dyntraced.socket",
+         "lib/pkgconfig/dyntrace.pc", "lib/pkgconfig/dyntrace-agent.pc", "lib/sysusers.d/dyntrace.conf",
+         "lib/systemd/user/dyntraced.service", "lib/systemd/user/dyntraced.socket",
+         "lib/systemd/system/dyntraced.service", "lib/systemd/system/dyntraced.socket",
          "lib/systemd/system/dyntraced-asker@.service", "lib/systemd/system/dyntraced-asker.socket",
          "share/bash-completion/completions/dyntrace", "share/zsh/site-functions/_dyntrace",
          *(f"share/doc/dyntrace/{name}.md" for name in ("README", "limits", "probes", "recipes", "rights", "tutorial")),
