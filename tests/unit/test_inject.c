@@ -6,9 +6,11 @@
 #include <sys/un.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "control/agent/agent.h"
+#include "control/agent/huge_pool.h"
 #include "control/agent/pool_layout.h"
 #include "control/remote/remote.h"
 #include "place.h"
@@ -562,12 +564,71 @@ static void test_pool_layout(void **state)
 	assert_true(pool_layout_size(small, big + 1) > DT_POOL_MAX);
 }
 
+/* The start of a mapping that is there. */
+static uint64_t target_mapped(struct proc *proc)
+{
+	struct maps maps = { 0 };
+
+	no_error(maps_read(proc, &maps));
+	uint64_t start = maps.items[0].start.v;
+	maps_free(&maps);
+	return start;
+}
+
+/* The pool lies at multiples of a huge page, here and in the target, and has all of its memory,
+ * zeroed, whether the kernel had huge pages or not. */
+static void test_huge_pool(void **state)
+{
+	struct target target = start_idle();
+	struct proc *proc = open_target(&target);
+	struct agent_options options = { .agent_path = agent_path() };
+	uint64_t size = agent_pool_size(0);
+	struct maps maps = { 0 };
+	struct stop *stop = NULL;
+	struct agent *agent = NULL;
+	struct stat stat;
+
+	no_error(maps_read(proc, &maps));
+	options.pool_at = huge_pool_find_place(&maps, size);
+	maps_free(&maps);
+	assert_int_not_equal(options.pool_at.v, 0);
+	no_error(stop_one(proc, TIMEOUT_MS, &stop));
+	no_error(agent_inject(stop, proc, &options, &agent));
+	stop_release(stop, NULL);
+	assert_int_equal(agent->pool_size, size);
+	assert_int_equal(agent->pool_at.v, options.pool_at.v);
+	assert_int_equal(agent->pool_at.v % HUGE_POOL_PAGE, 0);
+	assert_int_equal((uint64_t)agent->pool % HUGE_POOL_PAGE, 0);
+	no_error(agent_fill_pool(agent));
+	no_error(agent_fill_tallies(agent, DT_EVENTS_MAX));
+	assert_int_equal(fstat(agent->pool_fd, &stat), 0);
+	assert_int_equal((uint64_t)stat.st_blocks * 512, size);
+	const uint64_t *words = (const void *)agent->pool;
+	for (uint64_t at = DT_ROUND_UP(sizeof(struct dt_pool), HUGE_POOL_PAGE); at < size; at += 8)
+		assert_int_equal(words[at / 8], 0);
+	take_out(proc, agent);
+	agent_free(agent);
+
+	/* its place is taken: another one does */
+	agent = NULL;
+	options.pool_at = taddr_of(target_mapped(proc));
+	no_error(stop_one(proc, TIMEOUT_MS, &stop));
+	no_error(agent_inject(stop, proc, &options, &agent));
+	stop_release(stop, NULL);
+	assert_int_not_equal(agent->pool_at.v, options.pool_at.v);
+	take_out(proc, agent);
+	agent_free(agent);
+	proc_close(proc);
+	target_end(&target);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pool_layout),
 		cmocka_unit_test(test_in_and_out),
 		cmocka_unit_test(test_what_is_mapped),
+		cmocka_unit_test(test_huge_pool),
 		cmocka_unit_test(test_code_is_sealed),
 		cmocka_unit_test(test_windows),
 		cmocka_unit_test(test_failure_leaves_nothing),

@@ -34,6 +34,7 @@
 #include "control/base/cleanup.h"
 #include "agent_elf.h"
 #include "beacon.h"
+#include "huge_pool.h"
 #include "control/remote/syscall_gadget.h"
 #include "control/remote/pass_fd.h"
 #include "control/remote/rlimits.h"
@@ -44,6 +45,9 @@
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
 #endif
 #define AGENT_NOEXEC_SEAL 0x0008u /* MFD_NOEXEC_SEAL, Linux 6.3: forbids execve, not mmap */
 #define AGENT_WIPEONFORK 18 /* MADV_WIPEONFORK */
@@ -184,13 +188,18 @@ static struct error *make_pool(struct injection *in)
 {
 	struct agent *agent = in->agent;
 	struct stat stat;
-	void *memory;
+	void *memory, *reserved;
 	struct error *err;
 
 	if ((err = create_there(in, "dyntrace-pool", &in->pool_there)) ||
-	    (err = fetch(in, in->pool_there, &agent->pool_fd)) ||
-	    (err = prepare_memfd(agent->pool_fd, agent->pool_size,
-				 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, NULL, &memory)))
+	    (err = fetch(in, in->pool_there, &agent->pool_fd)))
+		return err;
+	reserved = huge_pool_reserve(agent->pool_size);
+	err = prepare_memfd(agent->pool_fd, agent->pool_size,
+			    F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, reserved, &memory);
+	if (err && reserved)
+		munmap(reserved, agent->pool_size);
+	if (err)
 		return err;
 	agent->pool = memory;
 	if (fstat(agent->pool_fd, &stat))
@@ -282,17 +291,22 @@ static struct error *leave_out_of_dumps(struct injection *in, taddr at, uint64_t
 	return remote_do(in->remote, &result, SYS_madvise, at.v, size, MADV_DONTDUMP);
 }
 
-static struct error *map_pool(struct injection *in)
+static struct error *map_pool(struct injection *in, taddr wanted)
 {
 	struct remote_map_request request = {
+		.at = wanted,
 		.size = in->agent->pool_size,
 		.prot = PROT_READ | PROT_WRITE,
-		.flags = MAP_SHARED,
+		.flags = MAP_SHARED | (wanted.v ? MAP_FIXED_NOREPLACE : 0),
 		.fd = in->pool_there,
 		.what = "event buffers",
 	};
 	struct error *err = remote_map_add(in->remote, in->proc, &request, &in->agent->pool_at);
 
+	if (err && wanted.v && error_kind(err) != ERROR_GONE) {
+		error_free(err);
+		return map_pool(in, taddr_of(0));
+	}
 	return err ? err : leave_out_of_dumps(in, in->agent->pool_at, in->agent->pool_size);
 }
 
@@ -428,6 +442,14 @@ static struct error *check_clock(struct injection *in)
 	return err;
 }
 
+uint64_t agent_pool_size(uint64_t buffer_size)
+{
+	uint32_t small, big;
+
+	pool_layout(buffer_size ? buffer_size : DT_POOL_DEFAULT, &small, &big);
+	return pool_layout_size(small, big);
+}
+
 static struct error *set_up(struct injection *in, const struct agent_options *options)
 {
 	uint64_t size = options->pool_size ? options->pool_size : DT_POOL_DEFAULT;
@@ -447,7 +469,7 @@ static struct error *set_up(struct injection *in, const struct agent_options *op
 	    (err = make_code(in)) ||
 	    (err = options->share ? share_pool(in, options->share) : make_pool(in)) ||
 	    (err = code_window_map_first(in->remote, in->agent, in->code_there, options)) ||
-	    (err = map_base(in)) || (err = map_pool(in)) || (err = map_state(in)))
+	    (err = map_base(in)) || (err = map_pool(in, options->pool_at)) || (err = map_state(in)))
 		return err;
 	fill_in(in, options->flags);
 	return close_there(in);
@@ -539,6 +561,8 @@ static struct error *fill_range(struct agent *agent, uint64_t from, uint64_t to)
 
 struct error *agent_fill_pool(struct agent *agent)
 {
+	if (!agent->pool_shared)
+		huge_pool_collapse(agent->pool_fd, agent->pool, TALLIES_TO, agent->pool_size);
 	struct error *error = fill_range(agent, 0, TALLIES_FROM);
 
 	return error ? error : fill_range(agent, TALLIES_TO, agent->pool_size);

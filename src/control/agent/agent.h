@@ -26,6 +26,8 @@ struct code_window {
 struct agent_options {
 	/* bytes for events, DT_POOL_MIN..DT_POOL_MAX; the tables come on top */
 	uint64_t pool_size;
+	/* where the pool shall be in the target if that is free (huge_pool.h); 0: anywhere */
+	taddr pool_at;
 	uint32_t flags; /* of dt_control */
 	const char *agent_path; /* libdyntrace-agent.so */
 	struct code_window *windows; /* windows to map with the agent; `offset` gets filled in */
@@ -72,6 +74,9 @@ struct agent_elf;
 struct error *agent_prepare(struct proc *proc, const char *agent_path,
 			    struct agent_elf **ret_image);
 void agent_prepare_end(struct agent_elf *image);
+
+/* Bytes of the pool's mapping for a buffer of that size (0: the default). */
+uint64_t agent_pool_size(uint64_t buffer_size);
 
 /* Maps everything, using one held thread (stop_one or stop_adopt), and touches nothing else. Fills
  * in dt_control and dt_pool. On failure nothing stays behind. */

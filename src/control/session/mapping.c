@@ -21,6 +21,7 @@
 #include "control/tracers/dispatch.h"
 #include "control/values/describe/stable_memory.h"
 #include "control/agent/agent_path.h"
+#include "control/agent/huge_pool.h"
 #include "control/remote/remote.h"
 #include "control/base/cleanup.h"
 #include "control/stop/stop.h"
@@ -36,6 +37,7 @@ struct making {
 	struct plan_needs needs;
 	VEC(struct code_window) windows; /* one per need */
 	size_t splits;
+	taddr pool_at; /* huge_pool_find_place */
 	struct agent_elf *agent_elf;
 	unsigned closed; /* enum fence_part: parts that the target's filters close */
 	struct fence trial; /* our own filters, if they can only be tried (trial.h) */
@@ -122,6 +124,12 @@ static struct error *find_place(struct making *making, const struct maps *maps, 
 	return error;
 }
 
+static uint64_t pool_size(const struct session *session)
+{
+	return session->parent ? session->parent->agent->pool_size :
+				 agent_pool_size(session->options.buffer_size);
+}
+
 static struct error *find_places(struct making *making)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
@@ -137,6 +145,9 @@ static struct error *find_places(struct making *making)
 			       !maps_claim(&maps, window.at, window.pages * DT_PAGE)))
 			error = error_new(ERROR_FAILED, "out of memory");
 	}
+	/* last: windows need their places */
+	if (!error && making->wants->agent)
+		making->pool_at = huge_pool_find_place(&maps, pool_size(making->session));
 	return error;
 }
 
@@ -165,6 +176,7 @@ static struct error *map_agent(struct making *making, struct stop *stop)
 	struct session *session = making->session;
 	const struct agent_options options = {
 		.pool_size = session->options.buffer_size,
+		.pool_at = making->pool_at,
 		.flags = agent_flags(session, making->closed),
 		.image = making->agent_elf,
 		.windows = making->windows.items,
