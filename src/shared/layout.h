@@ -121,6 +121,7 @@
 #define DT_NO_ALTSTACK 4096u /* a filter forbids sigaltstack: stacks aren't looked at */
 #define DT_NO_LINES 8192u /* a filter forbids what lines at the hit need (hit_line.h) */
 #define DT_NO_EXECS 16384u /* the controller ends its trace: it follows no execve any more */
+#define DT_LOADS 32768u /* guards are in place: threads may read memory by plain loads (X3) */
 #define DT_ENDED 64u /* the controller has ended its trace, and had to leave its probes, off */
 
 /* Part of the code memfd, mapped near a module. */
@@ -280,7 +281,7 @@ struct dt_control {
 	uint32_t semaphore_count; /* entries in use, holes included */
 	struct dt_semaphore semaphores[DT_SEMAPHORES_MAX];
 	uint8_t uuid[16]; /* of the trace */
-	uint64_t guard; /* dt_guard, which guards of SIGTRAP call (target/trap.c) */
+	uint64_t guard; /* dt_guard, which guards of SIGTRAP call (target/signals/trap.c) */
 	uint64_t trap; /* dt_trap, the handler of SIGTRAP */
 	uint64_t traps; /* where struct dt_traps is mapped; 0: the target handles SIGTRAP */
 	struct dt_trap trap_table[DT_TRAPS_MAX];
@@ -338,20 +339,32 @@ struct dt_traps {
 
 /* ---- fronts: private anonymous memory that fork copies --------------------------------------- */
 
-/* Signals whose handlers see the program's own addresses (target/front.c). */
+/* Signals whose handlers see the program's own addresses (target/signals/front.c). */
 #define DT_FRONTS 5u
 static const uint8_t dt_front_signals[DT_FRONTS] = { 4 /* ILL */, DT_SIGTRAP, 7 /* BUS */,
 						     8 /* FPE */, 11 /* SEGV */ };
 
 /* Written by the agent, and by the controller before its first use. */
 struct dt_fronts {
-	/* the target's own; handler 0: the kernel has the target's own */
+	/* the target's own; handler 0: the kernel has the target's own, unless `full` says more */
 	struct dt_sigaction actions[DT_FRONTS];
 	struct dt_sigaction scratch; /* the controller's, for system calls that it has made there */
 	uint32_t pid; /* owner */
-	uint32_t pad;
+	/* bit i: whatever the target's own action, dt_front is the handler of dt_front_signals[i],
+	 * with all signals blocked: for plain loads (X4) */
+	uint32_t full;
 	uint64_t mark; /* DT_PRIVATE_MARK */
+	uint32_t closed; /* no plain loads in this process: some handler blocks their signals */
+	uint32_t passing; /* threads that may be changing their mask or alternate stack (X5) */
+	uint32_t frame; /* bytes of stack that a signal's frame and dt_front need */
+	uint32_t pad;
 };
+
+/* The signals of plain loads that fail: bits of dt_fronts.full, and of a mask. */
+#define DT_FRONT_BUS 2u
+#define DT_FRONT_SEGV 4u
+#define DT_LOADS_FULL (1u << DT_FRONT_BUS | 1u << DT_FRONT_SEGV)
+#define DT_LOADS_BITS (1ULL << (7 - 1) | 1ULL << (11 - 1))
 
 /* ---- functions of the user's: private anonymous memory that fork copies (call.h) ------------- */
 
@@ -646,7 +659,14 @@ static inline uint32_t dt_hash(uint64_t fs_base)
 struct dt_own_stack {
 	uint64_t start;
 	uint64_t size; /* without the room */
+	uint32_t open; /* a plain load of this thread that fails is mended (X3) */
+	uint32_t shut; /* it waited with another mask, of which one has the signals blocked (X5) */
+	uint32_t loading; /* it may be making plain loads (Q6) */
+	uint16_t pause, pauses; /* hits until the next look at its mask; the next such number */
 };
+
+/* Pages that a system call has read, by number: a hint. 0: none. */
+#define DT_PAGES 1024u /* a power of two */
 
 /* The thread last seen on a part of a stack, by rsp: a guess. 512 adjacent stacks of 8 MiB each
  * have entries of their own. */
@@ -698,6 +718,7 @@ struct dt_state {
 	uint32_t near[DT_NEAR_COUNT]; /* slots, as offsets in bytes */
 	struct dt_quiet quiet[DT_STACKS]; /* by stack, which is other memory for it then */
 	struct dt_own_stack own_stacks[DT_SLOTS]; /* by thread slot */
+	uint64_t pages[DT_PAGES];
 };
 
 /* Address of a slot's word in calls: the slot's address / 8 + this. Used by trampolines. */

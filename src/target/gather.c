@@ -13,6 +13,8 @@
  */
 #include "gather.h"
 
+#include "target/signals/loads.h"
+
 #include "shared/arithmetic.h"
 
 /* the windows take a fifth of the stack */
@@ -697,6 +699,7 @@ uint64_t gather_event(const struct dt_control *control, const struct dt_program 
 	struct unwind unwind;
 	struct gather g;
 	uint64_t here = (uint64_t)&g;
+	uint32_t before = 0;
 
 	/* (B8) Before the first operation: a second run would count the hit twice. */
 	if (!regs->image && (open ? !may_begin(control, open, program->size_max) :
@@ -711,5 +714,9 @@ uint64_t gather_event(const struct dt_control *control, const struct dt_program 
 		g.own.end += stack_room_above(control, open, here);
 	g.draft = NULL;
 	g.unwind = &unwind;
-	return gather_run(&g);
+	g.loads = open && loads_enter(control, open, &before);
+	uint64_t written = gather_run(&g);
+	if (g.loads)
+		loads_leave(control, open, before);
+	return written;
 }

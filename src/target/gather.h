@@ -41,6 +41,7 @@ struct gather {
 	const struct dt_regs *regs;
 	/* signals are as they are, and this is the thread's slot; NULL: they are blocked */
 	struct dt_slot *open;
+	bool loads; /* plain loads may read memory that goes away (loads.h) */
 	struct dt_range own; /* of the thread's own stack, which stays; 0: unknown */
 	struct dt_slot *slot; /* NULL: the event isn't begun, or has an image instead */
 	uint32_t pid; /* dt_state.pid when the event was begun */

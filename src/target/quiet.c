@@ -31,6 +31,8 @@
  */
 #include "gather.h"
 
+#include "target/signals/loads.h"
+
 #define QUIET_TRIES 100000u /* pauses while all stacks are in use: some milliseconds */
 #define QUIET_DRAFT 0u
 #define QUIET_GATHER 3072u
@@ -47,7 +49,7 @@ uint64_t quiet_wait(const struct dt_control *control)
 	const uint32_t *loud = &agent_state(control)->loud;
 
 	for (uint32_t i = 0; i < QUIET_WAIT; i++) {
-		if ((int32_t)__atomic_load_n(loud, __ATOMIC_SEQ_CST) <= 0)
+		if ((int32_t)__atomic_load_n(loud, __ATOMIC_SEQ_CST) <= 0 && !loads_any(control))
 			break;
 		sys_pause();
 	}
@@ -156,6 +158,7 @@ uint64_t gather_quiet(const struct dt_control *control, const struct dt_program 
 	g->program = program;
 	g->regs = regs;
 	g->open = NULL;
+	g->loads = false;
 	g->own = (struct dt_range){ 0, 0 };
 	g->draft = memory + QUIET_DRAFT;
 	g->unwind = (struct unwind *)(memory + QUIET_UNWIND);

@@ -9,6 +9,8 @@
  */
 #include "gather.h"
 
+#include "target/signals/loads.h"
+
 #define LINE 64u
 
 struct word {
@@ -52,6 +54,7 @@ static uint32_t look(struct gather *g, uint64_t from, uint32_t least, const uint
 		window = take(g, from);
 		window->size =
 			safe_read(g->control, window->start, window->bytes, WINDOW_SIZE);
+		loads_note(g->control, window->start, window->size);
 		if (window->size <= from - window->start)
 			return 0;
 	}
@@ -68,6 +71,16 @@ static void copy(void *to, const uint8_t *from, uint64_t count)
 	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(count) : : "memory");
 }
 
+/* Bytes that plain loads have read; 0: the memory has to be asked for. */
+static uint32_t read_plain(const struct gather *g, uint64_t from, void *to, uint32_t most)
+{
+	uint64_t known = g->loads ? loads_known(g->control, from) : 0;
+
+	if (known > most)
+		known = most;
+	return known ? (uint32_t)(known - loads_copy(to, from, known)) : 0;
+}
+
 static uint32_t read_window(struct gather *g, uint64_t from, void *to, uint32_t least,
 			    uint32_t most)
 {
@@ -78,6 +91,9 @@ static uint32_t read_window(struct gather *g, uint64_t from, void *to, uint32_t 
 		copy(to, (const uint8_t *)from, most);
 		return most;
 	}
+	got = read_plain(g, from, to, most);
+	if (got && got >= least)
+		return got;
 	got = look(g, from, least, &bytes);
 	got = got < most ? got : most;
 	if (got)
@@ -123,6 +139,7 @@ void read_cache_prefetch(struct gather *g, const uint64_t *addresses, uint32_t c
 
 	for (uint32_t i = 0; i < count && windows < WINDOWS; i++) {
 		if (!addresses[i] || read_cache_direct(g, addresses[i]) ||
+		    (g->loads && loads_known(g->control, addresses[i])) ||
 		    find(g, addresses[i], 1))
 			continue;
 		taken[windows] = take(g, addresses[i]);
@@ -136,6 +153,7 @@ void read_cache_prefetch(struct gather *g, const uint64_t *addresses, uint32_t c
 	got = safe_read_list(g->control, local, windows, remote, pieces);
 	for (uint32_t i = 0; i < windows; i++) {
 		taken[i]->size = got < WINDOW_SIZE ? got : WINDOW_SIZE;
+		loads_note(g->control, taken[i]->start, taken[i]->size);
 		got -= taken[i]->size;
 	}
 }

@@ -46,7 +46,11 @@ static void note(struct dt_own_stack *own, uint64_t start, uint64_t size)
 
 void stack_room_forget(const struct dt_control *control, const struct dt_slot *slot)
 {
-	note(own_stack(control, slot), 0, 0);
+	struct dt_own_stack *own = own_stack(control, slot);
+
+	note(own, 0, 0);
+	own->open = own->shut = own->loading = 0; /* X3 */
+	own->pause = own->pauses = 0;
 }
 
 uint64_t stack_room_above(const struct dt_control *control, const struct dt_slot *slot,

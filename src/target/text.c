@@ -11,6 +11,8 @@
  */
 #include "gather.h"
 
+#include "target/signals/loads.h"
+
 #define PIECE 256u
 #define MATCH_MAX 992u
 #define MARK_ROOM 32u
@@ -116,17 +118,23 @@ static uint32_t first_byte(uint64_t highs)
 /*
  * Copies ASCII characters, eight at a time, from memory that plain loads may read. Loads each byte
  * once, since another thread may write it. Stops at the first byte that put_characters has to look
- * at. Gives the number of bytes; *ret_over: a NUL follows them.
+ * at, or that can't be read. Gives the number of bytes; *ret_over: a NUL follows them.
  */
 static uint32_t put_ascii(struct gather *g, uint64_t address, uint64_t length, uint32_t limit,
 			  bool *ret_over)
 {
 	uint64_t direct = read_cache_direct(g, address);
+
+	if (!direct && g->loads)
+		direct = loads_known(g->control, address);
 	uint64_t most = length < direct ? length : direct;
 	uint32_t done = 0, count = 8;
 
 	while (count == 8 && done + 8 <= most && g->at + 8 <= limit) {
-		uint64_t word = ((const struct text_word *)(address + done))->word;
+		uint64_t word;
+
+		if (!loads_word(address + done, &word))
+			break;
 		/* the lowest bit is right; higher ones may be set by a borrow */
 		uint32_t nul = first_byte((word - ONES) & ~word & HIGHS);
 

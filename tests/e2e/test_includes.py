@@ -21,7 +21,7 @@ def table(path):
 def room_of(path):
     """The supervisor is one loop over one state: its folders are shelves of one room."""
     folder = path.parent.relative_to(SRC).as_posix()
-    return re.sub(r"(/x86_64|/lttng(?<=bridge/lttng)|/lines(?<=target/lines)|(?<=daemon/supervisor)/\w+)$", "", folder)
+    return re.sub(r"(/x86_64|/lttng(?<=bridge/lttng)|/lines(?<=target/lines)|/signals(?<=target/signals)|(?<=daemon/supervisor)/\w+)$", "", folder)
 
 
 def edges():

@@ -144,7 +144,7 @@ static void test_both_ways_say_the_same(void **unused)
 				bytes[offset + length / 2] = (char)0x80;
 			bytes[offset + length] = 0;
 			for (int way = 0; way < 2; way++) {
-				*own = way ? (struct dt_own_stack){ ~0ULL, 0 } : kept;
+				*own = way ? (struct dt_own_stack){ .start = ~0ULL } : kept;
 				uint64_t *event = (uint64_t *)((char *)rig_pool +
 							       (uint32_t)slot->reserve);
 				if ((uint32_t)slot->reserve + 512 > slot->limit) {

@@ -30,6 +30,7 @@
 #include "place.h"
 #include "control/session/own_probes/fronts.h"
 #include "control/session/own_probes/library_notice.h"
+#include "control/session/own_probes/plain_loads.h"
 #include "control/session/own_probes/own_probes.h"
 #include "control/session/own_probes/traps.h"
 #include "control/session/own_probes/unwinding.h"
@@ -154,6 +155,7 @@ static struct error *decide(struct session *session, const struct tracepoint_lis
 	}
 	assert(count <= list->count + session->own_probes.count);
 	error = planner_decide(session->planner, probes, count);
+	loads_want(session, list);
 	if (!error)
 		error = traps_guard(session);
 	return error ? error : check_refusals(list);
@@ -454,6 +456,8 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 		change_settle(session);
 	if (!error)
 		error = traps_place(session, held);
+	if (!error)
+		error = loads_begin(session, held);
 	hand_on_failures(session, list, held);
 	return error ? error : check_refusals(list);
 }

@@ -20,6 +20,7 @@
 #include "garbage.h"
 #include "control/exits/exits.h"
 #include "place.h"
+#include "control/session/own_probes/plain_loads.h"
 #include "control/session/own_probes/fronts.h"
 #include "control/session/own_probes/library_notice.h"
 #include "control/session/own_probes/own_probes.h"
@@ -456,6 +457,8 @@ struct error *session_modules_changed(struct session *session)
 	bool changed = is_new || gone.count;
 	if (!error && session->agent && session->planner)
 		error = lift_traps(session);
+	if (!error && session->agent && session->planner)
+		error = loads_lift(session);
 	if (!error && session->agent && session->planner && traps_to_unguard(session))
 		error = change_release_guards(session);
 	if (!error)

@@ -39,7 +39,7 @@
 	movl	%fs:(%rax), %eax
 	cmpl	SLOT_TID(%r9), %eax
 	jne	\no
-	shrl	$2, %ecx			/* sizeof(struct dt_own_stack) per slot */
+	shrl	$1, %ecx			/* sizeof(struct dt_own_stack) per slot */
 	leaq	-STACK_ROOM(%rsp), %rdx
 	subq	STATE_OWN_STACKS(%r8, %rcx), %rdx
 	cmpq	8 + STATE_OWN_STACKS(%r8, %rcx), %rdx

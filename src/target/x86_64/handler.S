@@ -78,6 +78,9 @@
 	syscall
 	.cfi_endproc
 	.size dt_trap_return, . - dt_trap_return
+	.globl	trap_return_entry
+	.hidden	trap_return_entry
+	.set	trap_return_entry, dt_trap_return
 
 	.hidden	dt_front_return
 	returns	dt_front_return

@@ -1,6 +1,8 @@
 #include "fronts.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include <time.h>
 #include <sys/syscall.h>
 
 #include "control/base/cleanup.h"
@@ -11,6 +13,9 @@
 #include "control/remote/remote_sigaction.h"
 
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_fronts, field))
+#define LOOKS 20
+#define LOOK_NS 2000000L
+#define WITH_INFO 4u /* SA_SIGINFO: the kernel writes no siginfo_t without */
 #define RESET_HANDLER 0x80000000u /* SA_RESETHAND: the kernel takes such a handler away itself */
 
 static const struct private_memory memory = {
@@ -81,6 +86,7 @@ static struct error *put_in_front(struct session *session, struct stop *stop, ta
 		return error;
 	error = mem_write(session->proc, FIELD(at, actions[index]), &action, sizeof(action));
 	action.handler = session->agent->control->front;
+	action.flags |= WITH_INFO;
 	return error ? error :
 		       remote_sigaction_set(session->proc, stop, FIELD(at, scratch), signal,
 					    &action);
@@ -157,10 +163,81 @@ struct error *fronts_own_action(const struct session *session, unsigned signal,
 	return error;
 }
 
+/* Is dt_front the handler of that signal? */
+static bool is_in_front(const struct dt_fronts *fronts, uint32_t index)
+{
+	return fronts->actions[index].handler > 1 || fronts->full >> index & 1;
+}
+
+/* Waits until no thread is between loads_enter and loads_leave of the agent. False: one stays
+ * there, or a handler has jumped away from there. */
+static bool await_loads(const struct session *session, int looks)
+{
+	size_t size = DT_SLOTS * sizeof(struct dt_own_stack);
+	_cleanup_free_ struct dt_own_stack *stacks = malloc(size);
+	taddr at = taddr_add(session->agent->state_at,
+			     (int64_t)offsetof(struct dt_state, own_stacks));
+	bool loading = stacks != NULL;
+
+	for (int i = 0; i < looks && loading; i++) {
+		_cleanup_error_ struct error *unreadable =
+			mem_read(session->proc, at, stacks, size);
+
+		if (unreadable)
+			return false;
+		loading = false;
+		for (size_t j = 0; j < DT_SLOTS; j++)
+			loading |= stacks[j].loading;
+		if (loading)
+			nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
+	}
+	return stacks && !loading;
+}
+
+static struct error *give_two_back(struct session *session, taddr at,
+				   const struct dt_fronts *fronts)
+{
+	_cleanup_(cleanup_stop) struct stop *stop = NULL;
+	struct error *error = stop_all_or_quit(session->proc, STOP_TIMEOUT_MS, &stop);
+	uint32_t full = 0;
+
+	if (!error && !await_loads(session, 1))
+		return NULL;
+	for (uint32_t i = 0; i < DT_FRONTS && !error; i++) {
+		if (fronts->full >> i & 1)
+			error = remote_sigaction_give_back(session->proc, stop, FIELD(at, scratch),
+							   dt_front_signals[i],
+							   session->agent->agent_at,
+							   &fronts->actions[i]);
+	}
+	return error ? error : mem_write(session->proc, FIELD(at, full), &full, sizeof(full));
+}
+
+struct error *fronts_end_loads(struct session *session)
+{
+	taddr at = taddr_of(session->agent->control->fronts);
+	struct dt_fronts fronts = { 0 };
+	uint32_t closed = 1;
+	bool mapped = false;
+	struct error *error =
+		at.v ? private_memory_find(session->proc, &memory, at, &mapped) : NULL;
+
+	if (!error && mapped)
+		error = mem_read(session->proc, at, &fronts, sizeof(fronts));
+	for (uint32_t i = 0; i < DT_FRONTS; i++) {
+		if (fronts.full >> i & 1 && fronts.actions[i].handler > 1)
+			return error; /* the target's handlers need more */
+	}
+	if (error || !fronts.full)
+		return error;
+	error = mem_write(session->proc, FIELD(at, closed), &closed, sizeof(closed));
+	return error || !await_loads(session, LOOKS) ? error : give_two_back(session, at, &fronts);
+}
+
 bool fronts_any(const struct session *session)
 {
 	taddr at = taddr_of(session->agent->control->fronts);
-	struct dt_sigaction actions[DT_FRONTS] = { 0 };
+	struct dt_fronts fronts = { 0 };
 	bool mapped = false, found = false;
 
 	if (!at.v)
@@ -168,10 +245,9 @@ bool fronts_any(const struct session *session)
 	_cleanup_error_ struct error *unreadable =
 		private_memory_find(session->proc, &memory, at, &mapped);
 	if (!unreadable && mapped)
-		unreadable =
-			mem_read(session->proc, FIELD(at, actions), actions, sizeof(actions));
+		unreadable = mem_read(session->proc, at, &fronts, sizeof(fronts));
 	for (uint32_t i = 0; i < DT_FRONTS; i++)
-		found |= actions[i].handler > 1;
+		found |= is_in_front(&fronts, i);
 	return unreadable || found;
 }
 
@@ -179,18 +255,19 @@ struct error *fronts_give_back(const struct session *session, struct proc *proc,
 			       bool unmap)
 {
 	taddr at = taddr_of(session->agent->control->fronts);
-	struct dt_sigaction actions[DT_FRONTS];
+	struct dt_fronts fronts;
 	bool mapped = false;
 	struct error *error = at.v ? private_memory_find(proc, &memory, at, &mapped) : NULL;
 
 	if (error || !mapped)
 		return error;
-	error = mem_read(proc, FIELD(at, actions), actions, sizeof(actions));
+	error = mem_read(proc, at, &fronts, sizeof(fronts));
 	for (uint32_t i = 0; i < DT_FRONTS && !error; i++) {
-		if (actions[i].handler > 1)
+		if (is_in_front(&fronts, i))
 			error = remote_sigaction_give_back(proc, stop, FIELD(at, scratch),
 							   dt_front_signals[i],
-							   session->agent->agent_at, &actions[i]);
+							   session->agent->agent_at,
+							   &fronts.actions[i]);
 	}
 	return error || !unmap ? error : private_memory_unmap(stop, &memory, at);
 }

@@ -1,9 +1,10 @@
 /*
  * fronts.h - the handlers that the target has for faults see its own addresses (H30).
  *
- * The kernel calls the agent's handler (target/front.c) first, for each of the target's handlers of
- * five signals: those that exist when the first probes are placed, and those that rt_sigaction
- * installs later, where a guard asks the agent. The target's flags and mask stay.
+ * The kernel calls the agent's handler (target/signals/front.c) first, for each of the target's
+ * handlers of five signals: those that exist when the first probes are placed, and those that
+ * rt_sigaction installs later, where a guard asks the agent. The target's flags and mask stay;
+ * for two of the signals plain_loads.h wants more.
  *
  * (H42) The target never sees the agent's handler as its own: it might keep it, and install it when
  * the agent is gone. So handlers are put in front in the stop that places the guards, and given
@@ -25,6 +26,9 @@ struct error *fronts_install(void *data, struct stop *stop, bool *ret_done);
 /* If the action that the kernel has for a signal is the one in front: gives the target's own. */
 struct error *fronts_own_action(const struct session *session, unsigned signal,
 				struct dt_sigaction *action);
+/* Of a dead controller's session: ends plain loads (X4), and gives their two signals back, unless
+ * the target has handlers of its own for these. fronts_any tells whether that worked. */
+struct error *fronts_end_loads(struct session *session);
 /* Has the agent's handler been put in front of any handler? */
 bool fronts_any(const struct session *session);
 /* Gives the process its own handlers back. `unmap`: and unmaps struct dt_fronts. */

@@ -103,12 +103,26 @@ struct error *traps_allow(void *context, const struct module *module)
 	return traps->refusal ? error_new(ERROR_REFUSED, "%s", error_text(traps->refusal)) : NULL;
 }
 
+/* Plain loads need the same guards. They are a matter of speed: a refusal isn't told. */
+static bool loads_need_guards(struct session *session)
+{
+	struct traps *traps = session->traps;
+
+	if (!session->wants_loads)
+		return false;
+	if (!traps->judged)
+		traps->refusal = judge(session);
+	traps->judged = true;
+	return !traps->refusal;
+}
+
 struct error *traps_guard(struct session *session)
 {
 	struct traps *traps = session->traps;
 
 	assert(session->planner && (!traps->guarded || traps->judged));
-	if (!planner_has_new_traps(session->planner) || traps->guarded)
+	if (traps->guarded ||
+	    (!planner_has_new_traps(session->planner) && !loads_need_guards(session)))
 		return NULL;
 	struct error *error =
 		planner_decide(session->planner, traps->guards.items, traps->guards.count);
@@ -374,7 +388,7 @@ static struct patch_site **list_traps(struct session *session, size_t *ret_count
 	return list;
 }
 
-static struct error *check_guards(const struct session *session)
+struct error *traps_check_guards(const struct session *session)
 {
 	for (size_t i = 0; i < session->traps->guards.count; i++) {
 		const struct probe *guard = session->traps->guards.items[i];
@@ -420,7 +434,7 @@ static bool sleeps(struct stop *stop, size_t index)
 
 /* A guard that a thread passed before the first trap lets SIGTRAP be blocked, and its action be
  * changed: no trap is placed until that system call is over. */
-static struct error *check_passing(const struct session *session, struct stop *stop)
+struct error *traps_check_passing(const struct session *session, struct stop *stop)
 {
 	const struct own_probes *guards = &session->traps->guards;
 	const struct agent *agent = session->agent;
@@ -462,7 +476,7 @@ static struct error *check_threads(const struct session *session, struct stop *s
 		if (!error && (mask & DT_SIGTRAP_BIT))
 			error = refuse_blocked(stop_thread_tid(stop, i));
 	}
-	return error ? error : check_passing(session, stop);
+	return error ? error : traps_check_passing(session, stop);
 }
 
 static struct error *place_held(struct session *session, struct stop *stop,
@@ -482,7 +496,7 @@ static struct error *place_held(struct session *session, struct stop *stop,
 static struct error *place_tries(struct session *session, struct stop *held,
 				 struct patch_site **list, size_t count)
 {
-	struct error *error = check_guards(session);
+	struct error *error = traps_check_guards(session);
 	long pause = PAUSE_MS;
 
 	for (int i = 0; !error; i++) {

@@ -3,8 +3,8 @@
  *
  * A trap that a thread hits while SIGTRAP is blocked, or has no handler, kills the process. So
  * before the first trap: only the libc's code makes system calls; every `syscall` instruction there
- * that might block SIGTRAP or change its action has a guard (target/trap.c); no thread and no
- * handler's mask blocks SIGTRAP. Traps are refused where that isn't certain.
+ * that might block SIGTRAP or change its action has a guard (target/signals/trap.c); no thread and
+ * no handler's mask blocks SIGTRAP. Traps are refused where that isn't certain.
  */
 #ifndef DYNTRACE_TRAPS_H
 #define DYNTRACE_TRAPS_H
@@ -22,7 +22,8 @@ struct traps {
 
 /* planner_may_trap_fn; the context is the session. */
 struct error *traps_allow(void *context, const struct module *module);
-/* After planner_decide: plans the guards, if there are new traps and no guards yet. */
+/* After planner_decide: plans the guards, if there are new traps or plain loads are wanted
+ * (plain_loads.h), and no guards yet. */
 struct error *traps_guard(struct session *session);
 /* Notes a trap in the agent's table, before it is placed. False: the table is full. */
 bool traps_note(struct session *session, const struct site *site);
@@ -39,6 +40,10 @@ bool traps_find_threads(const struct session *session, const struct stop *stop);
  * dt_traps. */
 struct error *traps_give_back(const struct session *session, struct proc *proc, struct stop *stop,
 			      bool unmap);
+/* Why not all guards are in place; NULL: they are. */
+struct error *traps_check_guards(const struct session *session);
+/* Refuses while a held thread is between a guard and its system call, or inside the agent. */
+struct error *traps_check_passing(const struct session *session, struct stop *stop);
 /* Is any site a trap, placed or planned? */
 bool traps_any(const struct session *session);
 /* Checks whether a library that was loaded might take SIGTRAP away. */

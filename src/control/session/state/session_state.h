@@ -64,6 +64,8 @@ struct session {
 	char no_lines[96]; /* what its filter does to lines at the hit (fence_describe); "": nothing */
 	bool has_front_guards; /* fronts_add_guards has found each rt_sigaction */
 	bool fronts_due; /* the target's handlers have none of ours in front yet (H42) */
+	bool wants_loads; /* some event reads memory (X3) */
+	bool refuses_loads; /* plain loads aren't safe in this process */
 
 	/* Tracepoints and their sites. */
 	VEC(struct request *) requests; /* added before session_begin */

@@ -139,6 +139,8 @@ static struct error *find_plain(struct session *session, struct trace_dir *dir,
 	error = takeover_create_dead(session->proc, &options, &old_probes->dead);
 	if (!error)
 		error = takeover_find(old_probes->dead, &maps, code);
+	if (!error && !takeover_is_half(old_probes->dead))
+		error = fronts_end_loads(old_probes->dead);
 	if (!error && !takeover_is_half(old_probes->dead) && is_plain(old_probes->dead)) {
 		_cleanup_error_ struct error *unknown = open_trace(session, dir, old_probes);
 

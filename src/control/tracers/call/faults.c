@@ -100,6 +100,7 @@ static struct error *install(struct session *session, struct stop *stop)
 
 	if (error)
 		return error;
+	agent->control->flags &= ~DT_LOADS; /* its signals are ours now (X4) */
 	/* from here on the guards keep the target's own rt_sigaction calls in struct dt_calls */
 	__atomic_store_n(&agent->control->calls, session->call->calls_at.v, __ATOMIC_RELEASE);
 	return set_actions(session->proc, stop, session->call->calls_at, &ours);

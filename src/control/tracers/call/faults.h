@@ -1,6 +1,6 @@
 /*
  * faults.h - handlers for five signals in functions of the user that tracepoints call
- * (target/fault.c), as long as a session has such tracepoints.
+ * (target/signals/fault.c), as long as a session has such tracepoints.
  *
  * The order: the guards of the libc's rt_sigaction are placed (session/own_probes/fronts.h), then
  * the handlers are installed, then call_tracer_enable switches the tracepoints on.

@@ -10,7 +10,7 @@
 #ifndef DYNTRACE_HANDLER_H
 #define DYNTRACE_HANDLER_H
 
-#include "agent_parts.h"
+#include "target/agent_parts.h"
 
 #define SYS_RT_SIGACTION 13
 

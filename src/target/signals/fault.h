@@ -4,7 +4,7 @@
 #ifndef DYNTRACE_FAULT_H
 #define DYNTRACE_FAULT_H
 
-#include "agent_parts.h"
+#include "target/agent_parts.h"
 
 /* rt_sigaction with those arguments: true if it was for a signal of dt_fault, and is done. */
 bool fault_guard_action(const struct dt_control *control, const uint64_t args[4],

@@ -14,6 +14,9 @@ void front_show(const struct dt_control *control, struct handler_info *info,
 bool front_guard_action(const struct dt_control *control, const uint64_t args[4],
 			uint64_t *ret_result);
 
+/* dt_trap_return. */
+extern const uint8_t trap_return_entry[] __attribute__((visibility("hidden")));
+
 /* A handler to which front_show has shown another place returns there. */
 extern const uint8_t dt_front_return[] __attribute__((visibility("hidden")));
 

@@ -24,13 +24,19 @@
  */
 #include "front.h"
 
-#include "find.h"
+#include "target/find.h"
+#include "loads.h"
 #include "shared/frame.h"
 
 #define CONTEXT_SIZE 304u /* of the kernel's struct ucontext; siginfo_t follows */
 #define INFO_NOTE 112u
 #define SLOW_WORDS 13u /* that dt_slow has pushed at most, its return address included */
 #define SA_RESETHAND 0x80000000u
+#define SA_NODEFER 0x40000000u
+#define SA_RESTORER 0x04000000u
+#define SA_RESTART 0x10000000u
+#define SA_SIGINFO 4u
+#define SIG_SETMASK 2
 #define SIGNAL_TRAP 5
 #define CODE_BREAKPOINT 1 /* TRAP_BRKPT */
 #define FLAGS_OF 0x800u
@@ -202,6 +208,29 @@ static uint32_t find_signal(uint64_t signal)
 	return i;
 }
 
+/* (X4) The program's own handler, with the mask that the kernel would have set. A process that may
+ * make no system call keeps all signals blocked until the handler returns. */
+static uint64_t begin_handler(const struct dt_control *control, struct dt_sigaction *own,
+			      uint32_t signal, const struct handler_context *context)
+{
+	struct dt_sigaction action = *own;
+	uint64_t mask = context->mask | action.mask;
+	uint32_t pid;
+
+	if (!(action.flags & SA_NODEFER))
+		mask |= 1ULL << (signal - 1);
+	if (control->traps)
+		mask &= ~DT_SIGTRAP_BIT; /* it may hit a trap of dyntrace */
+	if (action.flags & SA_RESETHAND)
+		own->handler = 0;
+	loads_shut(control);
+	if (agent_begin_call(control, &pid)) {
+		sys_call6(SYS_RT_SIGPROCMASK, SIG_SETMASK, (uint64_t)&mask, 0, 8, 0, 0);
+		agent_end_call(control, pid);
+	}
+	return action.handler;
+}
+
 uint64_t front_handle(uint64_t agent, uint32_t signal, struct handler_info *info,
 		      struct handler_context *context)
 {
@@ -211,10 +240,14 @@ uint64_t front_handle(uint64_t agent, uint32_t signal, struct handler_info *info
 
 	if (index >= DT_FRONTS || !fronts)
 		return 0;
+	if (loads_mend(control, info, context))
+		return 0;
 	front_show(control, info, context);
-	if (fronts->actions[index].handler > 1)
-		return fronts->actions[index].handler;
-	return handler_chain(&fronts->actions[index], signal, info, context);
+	if (fronts->actions[index].handler <= 1)
+		return handler_chain(&fronts->actions[index], signal, info, context);
+	if (fronts->full >> index & 1)
+		return begin_handler(control, &fronts->actions[index], signal, context);
+	return fronts->actions[index].handler;
 }
 
 void front_back(uint64_t agent, struct handler_context *context)
@@ -240,6 +273,27 @@ void front_back(uint64_t agent, struct handler_context *context)
 
 /* ---- guard ----------------------------------------------------------------------------------- */
 
+/* The action that the kernel gets. `full`: as X4 wants it. */
+static struct dt_sigaction in_front(const struct dt_control *control, struct dt_sigaction own,
+				    bool full)
+{
+	struct dt_sigaction ours = own;
+
+	ours.handler = (uint64_t)front_entry;
+	ours.flags |= SA_SIGINFO; /* the kernel writes no siginfo_t without */
+	if (control->traps)
+		ours.mask &= ~DT_SIGTRAP_BIT;
+	if (!full)
+		return ours;
+	ours.mask = ~0ULL;
+	ours.flags &= ~(uint64_t)(SA_RESETHAND | SA_NODEFER);
+	if (own.handler > 1)
+		return ours;
+	ours.flags = SA_SIGINFO | SA_RESTORER | SA_RESTART;
+	ours.restorer = (uint64_t)trap_return_entry;
+	return ours;
+}
+
 bool front_guard_action(const struct dt_control *control, const uint64_t args[4],
 			uint64_t *ret_result)
 {
@@ -248,17 +302,24 @@ bool front_guard_action(const struct dt_control *control, const uint64_t args[4]
 	struct dt_sigaction new, old;
 	bool sets = args[1] != 0;
 
-	if (!fronts || index >= DT_FRONTS || args[3] != 8 ||
+	if (!fronts || args[3] != 8 ||
 	    (args[1] && !handler_read(control, args[1], (uint64_t *)&new, sizeof(new) / 8)))
 		return false;
-	struct dt_sigaction *own = &fronts->actions[index], was = *own;
-	bool wanted = sets && new.handler > 1 && !(new.flags & SA_RESETHAND);
-	/* a child of vfork has actions of its own, but this memory */
-	if (sets && !handler_is_ours(control, fronts->pid))
+	if (sets)
+		loads_pass_action(control, args[0], &new);
+	if (index >= DT_FRONTS)
 		return false;
+	struct dt_sigaction *own = &fronts->actions[index], was = *own;
+	bool full = fronts->full >> index & 1;
+	bool wanted = sets && (full || (new.handler > 1 && !(new.flags & SA_RESETHAND)));
+	/* a child of vfork has actions of its own, but this memory */
+	if (sets && !handler_is_ours(control, fronts->pid)) {
+		loads_shut(control);
+		return false;
+	}
 	if (wanted) {
 		*own = new;
-		new.handler = (uint64_t)front_entry;
+		new = in_front(control, new, full);
 	}
 	int64_t result = sys_call6(SYS_RT_SIGACTION, args[0], sets ? (uint64_t)&new : 0,
 				   (uint64_t)&old, 8, 0, 0);

@@ -8,11 +8,12 @@
  * the agent keeps, as the kernel would. A guard on the libc's rt_sigaction keeps dt_fault in place.
  */
 #include "shared/call.h"
-#include "agent_parts.h"
+#include "target/agent_parts.h"
 #include "fault.h"
-#include "gather.h"
+#include "target/gather.h"
 #include "front.h"
 #include "handler.h"
+#include "loads.h"
 
 #define SIGABRT 6u
 #define STACK_MOST (16u << 20) /* of one function; memory further away isn't its stack */
@@ -101,7 +102,7 @@ uint64_t fault_handle(uint64_t agent, uint32_t signal, struct handler_info *info
 	const struct dt_call_frame *frame =
 		info->code > 0 || signal == SIGABRT ? find_frame(control, context) : NULL;
 
-	if (index >= DT_FAULTS)
+	if (index >= DT_FAULTS || loads_mend(control, info, context))
 		return 0;
 	if (!frame) {
 		front_show(control, info, context);

@@ -68,7 +68,8 @@ bool handler_is_ours(const struct dt_control *control, uint32_t pid)
 		return true;
 	caller = sys_getpid();
 	agent_end_call(control, before);
-	return caller == pid || !agent_state(control)->pid;
+	/* a forked child has a copy of what it was, and a pid of its own from its first hit on */
+	return caller == pid || !agent_state(control)->pid || agent_state(control)->pid == caller;
 }
 
 bool handler_read(const struct dt_control *control, uint64_t from, uint64_t *words, uint32_t count)

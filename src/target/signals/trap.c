@@ -14,10 +14,11 @@
  * made from here with another mask. Calls that wait aren't made here, since a thread would stay in
  * the agent: they get a pointer to a mask that stays in place.
  */
-#include "agent_parts.h"
+#include "target/agent_parts.h"
 #include "fault.h"
 #include "front.h"
 #include "handler.h"
+#include "loads.h"
 
 #define SYS_RT_SIGSUSPEND 130
 #define SYS_PSELECT6 270
@@ -147,7 +148,7 @@ static void guard_wait(const struct dt_control *control, struct trap_call *call)
 					keep_mask(control, call->args[4]);
 }
 
-uint64_t trap_guard(const struct dt_control *control, struct trap_call *call)
+static uint64_t guard(const struct dt_control *control, struct trap_call *call)
 {
 	if (control->calls && call->number == SYS_RT_SIGACTION &&
 	    fault_guard_action(control, call->args, &call->number))
@@ -164,6 +165,22 @@ uint64_t trap_guard(const struct dt_control *control, struct trap_call *call)
 		return guard_action(control, call);
 	guard_wait(control, call);
 	return 0;
+}
+
+uint64_t trap_guard(const struct dt_control *control, struct trap_call *call)
+{
+	bool passes = loads_pass(control, call->number, call->args);
+	uint64_t made = guard(control, call);
+
+	if (passes && !made) {
+		call->number = (uint64_t)sys_call6(call->number, call->args[0], call->args[1],
+						   call->args[2], call->args[3], call->args[4],
+						   call->args[5]);
+		made = 1;
+	}
+	if (passes)
+		loads_passed(control);
+	return made;
 }
 
 /* ---- the handler ----------------------------------------------------------------------------- */

@@ -1,0 +1,229 @@
+#include "plain_loads.h"
+
+#include <sys/auxv.h>
+#include <time.h>
+
+#include "control/base/cleanup.h"
+#include "control/proc/proc_status.h"
+#include "control/remote/remote.h"
+#include "control/remote/remote_sigaction.h"
+#include "fronts.h"
+#include "traps.h"
+
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
+#define FRAME_DEFAULT 4096u /* of kernels that don't tell */
+#define FRAME_MOST 6144u /* else the room on a thread's stack (T3) is too little */
+#define HANDLER_NEEDS 2048u /* of dt_front */
+#define TRIES 4
+#define PAUSE_NS 2000000L
+#define WITH_INFO 4u /* SA_SIGINFO */
+#define RESTARTS 0x10000000u
+#define HAS_RESTORER 0x04000000u
+#define ONCE 0x80000000u /* SA_RESETHAND */
+#define NOT_DEFERRED 0x40000000u /* SA_NODEFER */
+#define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_fronts, field))
+
+static uint32_t frame_size(void)
+{
+	unsigned long size = getauxval(AT_MINSIGSTKSZ);
+
+	return size ? (uint32_t)size : FRAME_DEFAULT;
+}
+
+void loads_want(struct session *session, const struct tracepoint_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		const struct tramp_event *event = &list->items[i]->probe.event;
+
+		session->wants_loads |= event->program ||
+					(event->at_exit && event->at_exit->program);
+	}
+}
+
+struct error *loads_lift(struct session *session)
+{
+	struct dt_control *control = session->agent->control;
+
+	if (!(control->flags & DT_LOADS) ||
+	    (!session->traps->refusal &&
+	     !__atomic_load_n(&session->agent->pool->filter_asked, __ATOMIC_ACQUIRE)))
+		return NULL;
+	session->refuses_loads = true;
+	__atomic_fetch_and(&control->flags, ~DT_LOADS, __ATOMIC_RELEASE);
+	return fronts_end_loads(session);
+}
+
+/* ---- conditions, with all threads held ------------------------------------------------------- */
+
+/* (X6) Refuses for ever: such a handler stays, as a rule. */
+static struct error *check_handlers(struct session *session, struct stop *stop, taddr at,
+				    uint64_t caught)
+{
+	struct error *error = NULL;
+
+	for (unsigned signal = 1; signal <= DT_SIGNALS && !error; signal++) {
+		struct dt_sigaction action;
+
+		if (!(caught >> (signal - 1) & 1) || 1ULL << (signal - 1) & DT_LOADS_BITS)
+			continue;
+		error = remote_sigaction_get(session->proc, stop, FIELD(at, scratch), signal,
+					     &action);
+		if (!error && action.handler > 1 && action.mask & DT_LOADS_BITS)
+			session->refuses_loads = true;
+	}
+	return error;
+}
+
+/* (X5) Does the thread wait with the signals open, which it has blocked otherwise? Its call has
+ * passed no guard. */
+static struct error *check_thread(const struct session *session, struct stop *stop, size_t index,
+				  bool *ret_waits)
+{
+	struct thread_status status = { 0 };
+	uint64_t mask = 0;
+	struct error *error = stop_thread_mask(stop, index, &mask);
+
+	if (error || !(mask & DT_LOADS_BITS))
+		return error;
+	error = proc_status_read(session->proc->pid, stop_thread_tid(stop, index), &status);
+	*ret_waits |= !error && (status.blocked & DT_LOADS_BITS) != (mask & DT_LOADS_BITS);
+	return error;
+}
+
+static struct error *check_threads(const struct session *session, struct stop *stop,
+				   bool *ret_waits)
+{
+	struct error *error = NULL;
+
+	*ret_waits = stop_has_sharers(stop);
+	for (size_t i = 0; i < stop_thread_count(stop) && !error && !*ret_waits; i++)
+		error = check_thread(session, stop, i, ret_waits);
+	if (error || *ret_waits)
+		return error;
+	error = traps_check_passing(session, stop);
+	if (error && error_kind(error) == ERROR_REFUSED) {
+		error_free(take_ptr(&error));
+		*ret_waits = true;
+	}
+	return error;
+}
+
+/* ---- handlers -------------------------------------------------------------------------------- */
+
+/* As in_front of target/signals/front.c. */
+static struct dt_sigaction in_front(const struct session *session, struct dt_sigaction own)
+{
+	const struct agent *agent = session->agent;
+
+	if (own.handler <= 1) {
+		own.flags = HAS_RESTORER | RESTARTS;
+		own.restorer = agent->trap_return_at.v;
+	}
+	own.handler = agent->control->front;
+	own.flags = (own.flags & ~(uint64_t)(ONCE | NOT_DEFERRED)) | WITH_INFO;
+	own.mask = ~0ULL;
+	return own;
+}
+
+static struct error *put_in_front(struct session *session, struct stop *stop, taddr at,
+				  uint32_t index)
+{
+	unsigned signal = dt_front_signals[index];
+	struct dt_sigaction own, ours;
+	struct error *error =
+		remote_sigaction_get(session->proc, stop, FIELD(at, scratch), signal, &own);
+
+	if (!error && own.handler == session->agent->control->front)
+		error = mem_read(session->proc, FIELD(at, actions[index]), &own, sizeof(own));
+	if (!error)
+		error = mem_write(session->proc, FIELD(at, actions[index]), &own, sizeof(own));
+	if (error)
+		return error;
+	ours = in_front(session, own);
+	return remote_sigaction_set(session->proc, stop, FIELD(at, scratch), signal, &ours);
+}
+
+/* Both handlers are there before the word that says so is written: a fault of the program's own
+ * finds its action in either case. */
+static struct error *install(struct session *session, struct stop *stop, taddr at)
+{
+	uint32_t frame = frame_size() + HANDLER_NEEDS, full = DT_LOADS_FULL;
+	struct error *error = mem_write(session->proc, FIELD(at, frame), &frame, sizeof(frame));
+
+	if (!error)
+		error = mem_write(session->proc, FIELD(at, full), &full, sizeof(full));
+	if (!error)
+		error = put_in_front(session, stop, at, DT_FRONT_BUS);
+	return error ? error : put_in_front(session, stop, at, DT_FRONT_SEGV);
+}
+
+/* *ret_done false: a thread is where it mustn't be, for now. */
+static struct error *begin_held(struct session *session, struct stop *stop, bool *ret_done)
+{
+	taddr at = taddr_of(session->agent->control->fronts);
+	struct thread_status status = { 0 };
+	bool waits = false;
+	struct error *error = check_threads(session, stop, &waits);
+
+	*ret_done = !waits;
+	if (error || waits)
+		return error;
+	error = proc_status_read(session->proc->pid, stop_thread_tid(stop, 0), &status);
+	if (!error)
+		error = remote_borrow(stop);
+	if (error)
+		return error;
+	error = check_handlers(session, stop, at, status.caught);
+	if (!error && !session->refuses_loads)
+		error = install(session, stop, at);
+	struct error *end = remote_give_back(stop);
+	if (error)
+		error_free(end);
+	else
+		error = end;
+	if (!error && !session->refuses_loads)
+		__atomic_fetch_or(&session->agent->control->flags, DT_LOADS, __ATOMIC_RELEASE);
+	return error;
+}
+
+static bool may_begin(const struct session *session)
+{
+	const struct dt_control *control = session->agent->control;
+	_cleanup_error_ struct error *unguarded = NULL;
+
+	if (!session->wants_loads || session->refuses_loads || control->flags & DT_LOADS ||
+	    control->flags & DT_NO_SYSCALLS || !control->fronts || control->calls ||
+	    frame_size() > FRAME_MOST || !session->traps->guarded || session->traps->refusal)
+		return false;
+	unguarded = traps_check_guards(session);
+	return !unguarded;
+}
+
+struct error *loads_begin(struct session *session, struct stop *held)
+{
+	struct error *error = NULL;
+	bool done = false;
+
+	if (!may_begin(session))
+		return NULL;
+	for (int i = 0; i < TRIES && !error && !done; i++) {
+		_cleanup_(cleanup_stop) struct stop *stop = NULL;
+
+		if (i)
+			nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL);
+		if (!held)
+			error = stop_all_or_quit(session->proc, STOP_TIMEOUT_MS, &stop);
+		if (!error)
+			error = begin_held(session, held ? held : stop, &done);
+		if (held)
+			break;
+	}
+	if (!error || error_kind(error) == ERROR_GONE)
+		return error;
+	/* it works without, and the handlers are given back in the end */
+	session->refuses_loads = true;
+	error_free(error);
+	return NULL;
+}

@@ -1,0 +1,287 @@
+/*
+ * loads.c - plain loads of memory that may go away, and what mends them (H44).
+ *
+ * A load that faults raises SIGSEGV or SIGBUS. dt_front, the handler in front of the program's own,
+ * knows the loads by their addresses and leads the thread on behind them. A fault kills if its
+ * signal is blocked, has another handler, or finds no room for its frame. So:
+ *
+ * (X3) A thread loads only while dt_own_stack.open is set: it was seen with both signals open, on
+ *      its own stack, with room for a frame there or on its alternate stack. Every system call of
+ *      the libc that might change its mask or its alternate stack has a guard (trap.c), which
+ *      clears the word. A program whose other code makes system calls has no plain loads: the
+ *      controller never sets DT_LOADS.
+ * (X4) dt_front stays the handler of both signals, whatever action the program sets, and blocks all
+ *      signals: no handler of the program's runs on top of a load's fault, with the signals
+ *      blocked. For a fault of the program's own it sets the mask that the kernel would have
+ *      set.
+ * (X5) A handler that comes between a guard and its system call mustn't find the signals open,
+ *      which the call is about to block: nobody looks while dt_fronts.passing counts. A thread
+ *      that waits with another mask (sigsuspend) is never believed open if one of its two masks
+ *      has the signals blocked.
+ * (X6) A handler of the program's for another signal, whose mask has the signals blocked, begins
+ *      without us. A process that has one makes no plain loads (dt_fronts.closed).
+ *
+ * The program's masks, actions and alternate stacks stay what it wants: nothing is changed but the
+ * two actions, which nobody is told of. Only pages that process_vm_readv has read are loaded from:
+ * so a bad pointer is no fault, and neither are registers of devices read. Where a filter forbids
+ * that call, every address is tried.
+ */
+#include "loads.h"
+
+#include "target/gather.h"
+
+#define SIG_UNBLOCK 1
+#define SIG_SETMASK 2
+#define SYS_RT_SIGSUSPEND 130
+#define SYS_PSELECT6 270
+#define SYS_PPOLL 271
+#define SYS_EPOLL_PWAIT 281
+#define SYS_IO_PGETEVENTS 333
+#define SYS_IO_URING_ENTER 426
+#define SYS_EPOLL_PWAIT2 441
+#define PAUSES_MOST 1024u
+
+static struct dt_fronts *fronts_of(const struct dt_control *control)
+{
+	return (struct dt_fronts *)control->fronts;
+}
+
+static struct dt_own_stack *own_of(const struct dt_control *control, const struct dt_slot *slot)
+{
+	struct dt_state *state = agent_state(control);
+
+	return &state->own_stacks[slot - state->slots];
+}
+
+static bool is_on(const struct dt_control *control)
+{
+	return __atomic_load_n(&control->flags, __ATOMIC_RELAXED) & DT_LOADS && control->fronts;
+}
+
+static bool is_allowed(const struct dt_control *control)
+{
+	const struct dt_fronts *fronts = fronts_of(control);
+
+	return is_on(control) && !control->calls && fronts->full == DT_LOADS_FULL &&
+	       !__atomic_load_n(&fronts->closed, __ATOMIC_RELAXED);
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+/* (X3) Has the alternate stack room for a frame? The kernel kills where it hasn't. */
+static bool has_frame_room(const struct dt_fronts *fronts)
+{
+	struct sys_altstack other = { 0, SYS_SS_DISABLE, 0, 0 };
+
+	return !sys_call3(SYS_SIGALTSTACK, 0, (uint64_t)&other, 0) &&
+	       (other.flags & SYS_SS_DISABLE || other.size >= fronts->frame);
+}
+
+/* A child of vfork has the slot of its parent, and another mask. */
+static bool is_open(const struct dt_fronts *fronts, const struct dt_slot *slot)
+{
+	uint64_t mask = ~0ULL;
+
+	return !sys_call6(SYS_RT_SIGPROCMASK, SIG_SETMASK, 0, (uint64_t)&mask, 8, 0, 0) &&
+	       !(mask & DT_LOADS_BITS) && sys_gettid() == slot->real_tid && has_frame_room(fronts);
+}
+
+/* Signals are as they are: a handler that comes meanwhile leaves the mask as it was. */
+static bool look(const struct dt_control *control, const struct dt_slot *slot,
+		 struct dt_own_stack *own)
+{
+	const struct dt_fronts *fronts = fronts_of(control);
+	uint32_t pid;
+
+	if (own->pause) {
+		own->pause--;
+		return false;
+	}
+	if (own->shut || __atomic_load_n(&fronts->passing, __ATOMIC_SEQ_CST) || /* X5 */
+	    control->flags & DT_NO_ALTSTACK || !agent_begin_call(control, &pid))
+		return false;
+	bool open = is_open(fronts, slot);
+	agent_end_call(control, pid);
+	if (!open) {
+		own->pauses = own->pauses < PAUSES_MOST ? (uint16_t)(2 * own->pauses + 1) :
+							  own->pauses;
+		own->pause = own->pauses;
+		return false;
+	}
+	own->pauses = 0;
+	own->open = 1;
+	return true;
+}
+
+bool loads_enter(const struct dt_control *control, struct dt_slot *slot, uint32_t *ret_before)
+{
+	struct dt_own_stack *own = own_of(control, slot);
+
+	if (!is_allowed(control) || (!own->open && !look(control, slot, own)))
+		return false;
+	*ret_before = own->loading;
+	__atomic_store_n(&own->loading, 1, __ATOMIC_SEQ_CST);
+	/* Q6; and who takes the handlers away forbids loads first, and waits for those that load */
+	if (is_allowed(control) && !agent_is_quiet(control))
+		return true;
+	own->loading = *ret_before;
+	return false;
+}
+
+void loads_leave(const struct dt_control *control, const struct dt_slot *slot, uint32_t before)
+{
+	__atomic_store_n(&own_of(control, slot)->loading, before, __ATOMIC_RELEASE);
+}
+
+void loads_shut(const struct dt_control *control)
+{
+	struct dt_slot *slot = slow_find_ours(control);
+
+	if (slot)
+		__atomic_store_n(&own_of(control, slot)->open, 0, __ATOMIC_RELAXED);
+}
+
+bool loads_any(const struct dt_control *control)
+{
+	const struct dt_state *state = agent_state(control);
+
+	for (uint32_t i = 0; i < DT_SLOTS && control->flags & DT_LOADS; i++) {
+		if (__atomic_load_n(&state->own_stacks[i].loading, __ATOMIC_RELAXED))
+			return true;
+	}
+	return false;
+}
+
+/* ---- pages ----------------------------------------------------------------------------------- */
+
+static uint64_t *page_of(const struct dt_control *control, uint64_t address)
+{
+	return &agent_state(control)->pages[address / DT_PAGE % DT_PAGES];
+}
+
+uint64_t loads_known(const struct dt_control *control, uint64_t from)
+{
+	uint64_t end = (from | (DT_PAGE - 1)) + 1;
+
+	if (control->flags & DT_NO_READ)
+		return end - from;
+	if (!from || *page_of(control, from) != from / DT_PAGE)
+		return 0;
+	if (*page_of(control, end) == end / DT_PAGE)
+		end += DT_PAGE;
+	return end - from;
+}
+
+void loads_note(const struct dt_control *control, uint64_t from, uint64_t size)
+{
+	for (uint64_t page = from / DT_PAGE; size && page <= (from + size - 1) / DT_PAGE; page++)
+		*page_of(control, page * DT_PAGE) = page;
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+/* Labels of x86_64/loads.S. */
+#define LABEL(name) extern const uint8_t name[] __attribute__((visibility("hidden")))
+LABEL(loads_word_at);
+LABEL(loads_word_fixed);
+LABEL(loads_copy_at);
+LABEL(loads_copy_fixed);
+
+bool loads_mend(const struct dt_control *control, const struct handler_info *info,
+		struct handler_context *context)
+{
+	uint64_t fixed = context->rip == (uint64_t)loads_word_at ? (uint64_t)loads_word_fixed :
+			 context->rip == (uint64_t)loads_copy_at ? (uint64_t)loads_copy_fixed :
+								   0;
+
+	if (!fixed || info->code <= 0)
+		return false;
+	context->rip = fixed;
+	*page_of(control, info->address) = 0;
+	return true;
+}
+
+/* ---- guards ---------------------------------------------------------------------------------- */
+
+/* Calls that wait with another mask, and the argument with its address. */
+static const struct {
+	uint32_t number;
+	uint8_t arg;
+	uint8_t in_struct; /* the argument is the address of the mask's address */
+} waits[] = {
+	{ SYS_RT_SIGSUSPEND, 0, 0 }, { SYS_PPOLL, 3, 0 },    { SYS_EPOLL_PWAIT, 4, 0 },
+	{ SYS_EPOLL_PWAIT2, 4, 0 },  { SYS_PSELECT6, 5, 1 }, { SYS_IO_PGETEVENTS, 5, 1 },
+	{ SYS_IO_URING_ENTER, 4, 0 }, /* a mask or a struct, which isn't looked at */
+};
+
+/* The mask of a wait, with that of the thread; all signals where it can't be read. */
+static uint64_t both_masks(const struct dt_control *control, uint64_t at, bool in_struct)
+{
+	uint64_t mask = ~0ULL, own = ~0ULL;
+	uint32_t pid;
+
+	if (in_struct && !handler_read(control, at, &at, 1))
+		return ~0ULL;
+	if (!at)
+		return 0; /* the thread keeps its mask */
+	if (!handler_read(control, at, &mask, 1) || !agent_begin_call(control, &pid))
+		return ~0ULL;
+	sys_call6(SYS_RT_SIGPROCMASK, SIG_SETMASK, 0, (uint64_t)&own, 8, 0, 0);
+	agent_end_call(control, pid);
+	return mask | own;
+}
+
+/* (X5) */
+static void pass_wait(const struct dt_control *control, uint64_t number, const uint64_t args[6])
+{
+	for (uint32_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+		uint64_t at = args[waits[i].arg];
+		struct dt_slot *slot;
+
+		if (waits[i].number != number || !at ||
+		    (number != SYS_IO_URING_ENTER &&
+		     !(both_masks(control, at, waits[i].in_struct) & DT_LOADS_BITS)))
+			continue;
+		slot = slow_find_ours(control);
+		if (!slot) {
+			fronts_of(control)->closed = 1;
+			return;
+		}
+		own_of(control, slot)->shut = 1;
+		own_of(control, slot)->open = 0;
+	}
+}
+
+bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_t args[6])
+{
+	if (!is_on(control) || agent_is_quiet(control))
+		return false;
+	if (!(number == SYS_RT_SIGPROCMASK && args[1] && (int32_t)args[0] != SIG_UNBLOCK) &&
+	    !(number == SYS_SIGALTSTACK && args[0])) {
+		pass_wait(control, number, args);
+		return false;
+	}
+	__atomic_fetch_add(&fronts_of(control)->passing, 1, __ATOMIC_SEQ_CST); /* X5 */
+	struct dt_slot *slot = slow_find_ours(control);
+	if (slot) {
+		own_of(control, slot)->open = 0; /* X3 */
+		own_of(control, slot)->shut = 0;
+		own_of(control, slot)->pause = 0;
+	}
+	return true;
+}
+
+void loads_passed(const struct dt_control *control)
+{
+	__atomic_fetch_sub(&fronts_of(control)->passing, 1, __ATOMIC_SEQ_CST);
+}
+
+void loads_pass_action(const struct dt_control *control, uint64_t signal,
+		       const struct dt_sigaction *action)
+{
+	bool is_own = signal == dt_front_signals[DT_FRONT_BUS] ||
+		      signal == dt_front_signals[DT_FRONT_SEGV];
+
+	if (!is_own && action->handler > 1 && action->mask & DT_LOADS_BITS && control->fronts)
+		fronts_of(control)->closed = 1; /* X6 */
+}

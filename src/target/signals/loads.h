@@ -1,0 +1,43 @@
+/*
+ * loads.h - plain loads of memory that may go away (X3 to X6, loads.c).
+ *
+ * Between loads_enter and loads_leave a thread may use loads_word and loads_copy. After a fault in
+ * one of them the thread goes on behind the load, and the function says so.
+ */
+#ifndef DYNTRACE_LOADS_H
+#define DYNTRACE_LOADS_H
+
+#include "handler.h"
+
+/* x86_64/loads.S. False: the word can't be read. */
+bool loads_word(uint64_t address, uint64_t *ret_word);
+/* x86_64/loads.S: copies; gives the number of bytes that are left, from the first one on that can't
+ * be read. */
+uint64_t loads_copy(void *to, uint64_t from, uint64_t count);
+
+/* May the calling thread, on its own stack, make plain loads? Then loads_leave follows, with
+ * *ret_before. */
+bool loads_enter(const struct dt_control *control, struct dt_slot *slot, uint32_t *ret_before);
+void loads_leave(const struct dt_control *control, const struct dt_slot *slot, uint32_t before);
+
+/* Bytes from there on that are worth a plain load: their pages have been read before. */
+uint64_t loads_known(const struct dt_control *control, uint64_t from);
+/* A system call has read these bytes. */
+void loads_note(const struct dt_control *control, uint64_t from, uint64_t size);
+/* Is there a thread between loads_enter and loads_leave (Q6)? */
+bool loads_any(const struct dt_control *control);
+
+/* A fault of one of the loads: leads the thread on, and is true. */
+bool loads_mend(const struct dt_control *control, const struct handler_info *info,
+		struct handler_context *context);
+/* The calling thread's mask isn't known any more. */
+void loads_shut(const struct dt_control *control);
+
+/* Before a system call of the target's. True: the agent has to make it; loads_passed follows. */
+bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_t args[6]);
+void loads_passed(const struct dt_control *control);
+/* Before an rt_sigaction of the target's, with that new action. */
+void loads_pass_action(const struct dt_control *control, uint64_t signal,
+		       const struct dt_sigaction *action);
+
+#endif

@@ -1,0 +1,163 @@
+/*
+ * Plain loads (X3 to X6): who may make them. A signal comes at every instruction of a guard, whose
+ * handler hits (X5); the handlers themselves are in tests/e2e/test_plain_loads.py.
+ */
+#include "../../src/shared/program.h"
+#include "rig.h"
+
+#define TEXT RIG_SIX /* the rig's event, with a string instead */
+#define LONGEST 256
+#define TRAP_FLAG 0x100
+
+static struct {
+	struct dt_program head;
+	struct dt_op ops[2];
+} program = { { .id = TEXT, .size_max = 16 + LONGEST + 32, .op_count = 2, .rip = 1 },
+	      { { DT_OP_REG, 7, 0, 0 }, { DT_OP_STRING, 1, LONGEST, DT_STRING_NUL } } };
+
+static struct dt_fronts fronts;
+static void *guard;
+static volatile unsigned steps;
+
+static int gather(const char *text)
+{
+	struct dt_regs regs = { .general = { [7] = (uint64_t)text } };
+	const void *given = &regs, *run = &program;
+	uint64_t written;
+
+	__asm__ volatile("leaq -128(%%rsp), %%rsp\n\tcall *%4\n\tleaq 128(%%rsp), %%rsp"
+			 : "=a"(written), "+D"(given), "+S"(run)
+			 : "b"(rig_control), "m"(rig_gather)
+			 : "rcx", "rdx", "r8", "r9", "r10", "r11", "memory", "cc");
+	return (int)written;
+}
+
+static struct dt_own_stack *own(void)
+{
+	return &rig_state->own_stacks[rig_my_slot() - rig_slots];
+}
+
+/* A system call of the libc, with its guard. `stepped`: with a signal at each instruction. */
+static void call_guarded(uint64_t number, uint64_t first, const void *second, bool stepped)
+{
+	uint64_t made = (uint64_t)rig_control;
+	register uint64_t size __asm__("r10") = 8;
+	register uint64_t flags __asm__("r8") = stepped ? TRAP_FLAG : 0;
+
+	__asm__ volatile("leaq	-128(%%rsp), %%rsp\n\t"
+			 "pushfq\n\t"
+			 "orq	%%r8, (%%rsp)\n\t"
+			 "popfq\n\t"
+			 "call	*%[guard]\n\t"
+			 "pushfq\n\t"
+			 "andq	%[off], (%%rsp)\n\t"
+			 "popfq\n\t"
+			 "leaq	128(%%rsp), %%rsp"
+			 : "+a"(number), "+c"(made)
+			 : "D"(first), "S"(second), "d"(0ULL), "r"(size), "r"(flags),
+			   [guard] "m"(guard), [off] "i"(~TRAP_FLAG)
+			 : "r9", "r11", "memory", "cc");
+	assert_int_equal(made, 1);
+	assert_int_equal(number, 0);
+}
+
+static void on_step(int number)
+{
+	(void)number;
+	steps++;
+	gather("twenty bytes of text");
+}
+
+static void up(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	struct sigaction action = { .sa_handler = on_step };
+	char line[512];
+	unsigned long start, end;
+	Dl_info agent;
+
+	rig_up(4, 64, DT_LOADS);
+	assert_true(dladdr(rig_slow, &agent));
+	guard = dlsym(dlopen(agent.dli_fname, RTLD_NOW | RTLD_NOLOAD), "dt_guard");
+	assert_true(guard && maps);
+	while (fgets(line, sizeof(line), maps)) {
+		if (strstr(line, "[stack]") && sscanf(line, "%lx-%lx", &start, &end) == 2)
+			rig_control->stack = (struct dt_range){ start - (1 << 20), end };
+	}
+	fclose(maps);
+	rig_control->slow = (uint64_t)rig_slow;
+	rig_control->sizes[TEXT] = DT_SIZE_VARIES;
+	fronts = (struct dt_fronts){ .full = DT_LOADS_FULL, .frame = 8192 };
+	rig_control->fronts = (uint64_t)&fronts;
+	steps = 0;
+	assert_int_equal(sigaction(SIGTRAP, &action, NULL), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(gather("twenty bytes of text"), 1);
+	assert_true(own()->open);
+}
+
+/* X5 */
+static void test_a_guard_with_hits(void **unused)
+{
+	static const uint64_t none, faults = DT_LOADS_BITS;
+
+	up();
+	call_guarded(SYS_rt_sigprocmask, SIG_SETMASK, &faults, true);
+	assert_true(steps > 50);
+	assert_false(own()->open);
+	gather("twenty bytes of text");
+	assert_false(own()->open); /* the signals are blocked now */
+	call_guarded(SYS_rt_sigprocmask, SIG_SETMASK, &none, false);
+	gather("twenty bytes of text");
+	gather("twenty bytes of text");
+	assert_true(own()->open);
+	rig_down();
+}
+
+/* X3: an alternate stack without room for a frame; X6: a handler that blocks the signals. */
+static void test_who_may_load(void **unused)
+{
+	static char memory[65536];
+	stack_t small = { .ss_sp = memory, .ss_size = 4096 }, none = { .ss_flags = SS_DISABLE };
+
+	up();
+	call_guarded(SYS_sigaltstack, (uint64_t)&small, NULL, false);
+	for (int i = 0; i < 3; i++)
+		gather("twenty bytes of text");
+	assert_false(own()->open);
+	small.ss_size = sizeof(memory);
+	call_guarded(SYS_sigaltstack, (uint64_t)&small, NULL, false);
+	gather("twenty bytes of text");
+	assert_true(own()->open);
+	call_guarded(SYS_sigaltstack, (uint64_t)&none, NULL, false);
+	rig_down();
+}
+
+/* X4: not before both signals have the agent's handler. */
+static void test_nobody_loads_without_handlers(void **unused)
+{
+	up();
+	own()->open = 0;
+	fronts.full = 0;
+	for (int i = 0; i < 3; i++)
+		gather("twenty bytes of text");
+	assert_false(own()->open);
+	fronts.full = DT_LOADS_FULL;
+	fronts.closed = 1;
+	gather("twenty bytes of text");
+	assert_false(own()->open);
+	fronts.closed = 0;
+	gather("twenty bytes of text");
+	assert_true(own()->open);
+	rig_down();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_guard_with_hits),
+		cmocka_unit_test(test_who_may_load),
+		cmocka_unit_test(test_nobody_loads_without_handlers),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
