@@ -1,8 +1,10 @@
 """dyntrace view -f: the events of a trace that is being recorded, until recording ends, whatever ends it."""
+import fcntl
 import json
 import os
 import re
 import signal
+import struct
 import subprocess
 
 import pytest
@@ -60,7 +62,7 @@ def test_whatever_ends_it(dyntrace, program, processes, number):
     tracing = dyntrace.start_trace(target.pid, "--function", "foo")
     target.go().wait_ready()
     view = follow(dyntrace, processes, tracing.output, "--filter", "$name == \"foo*\"")
-    assert len(lines(view, 20)) == 20
+    assert all(lines(view, 20))
     tracing.process.send_signal(number)
     tracing.process.communicate()
     rest, errors = view.communicate(timeout=60)
@@ -76,13 +78,46 @@ def test_of_the_daemon(new_daemon, dyntrace, program, processes):
     daemon("add", f"{target.pid}:foo", "ctf", path)
     target.go().wait_ready()
     view = follow(dyntrace, processes, path)
-    assert len(lines(view, 20)) == 20
+    assert all(lines(view, 20))
     target.go().wait_ready()
-    assert len(lines(view, 20)) == 20 and view.poll() is None
+    assert all(lines(view, 20)) and view.poll() is None
     target.finish()  # with its third round
     daemon.stop()
     rest, errors = view.communicate(timeout=60)
     assert (view.returncode, len(rest.splitlines()), errors) == (0, 20, "")
+
+
+HEAD = 104  # bytes of a packet's header
+
+
+def test_a_file_that_has_no_packet_yet(dyntrace, program, processes):
+    """A thread's file begins as one empty packet, which its first packet takes the place of: a round between them finds nothing in it."""
+    target = program("spin", "--threads", 2, "--calls", 20, "--rounds", 1).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "foo")
+    target.go().wait_ready()
+    assert tracing.stop().names() == {"foo_entry": 40}
+    target.finish()
+    path = os.path.join(tracing.output, "stream_1")
+    with open(path, "rb") as file:
+        whole = file.read()
+    begin, _, content, _, _, sequence = struct.unpack_from("<6Q", whole, 24)
+    assert content > HEAD * 8 and sequence == 0
+    with open(path, "wb") as file:
+        file.write(whole[:24] + struct.pack("<6Q", begin, begin, HEAD * 8, len(whole) * 8, 0, 0) + bytes(len(whole) - 72))
+    recorder = os.open(tracing.output, os.O_RDONLY)
+    fcntl.flock(recorder, fcntl.LOCK_SH)
+    view = follow(dyntrace, processes, tracing.output)
+    assert all(lines(view, 20))  # of stream_0, in a round that has looked at stream_1
+    with open(path, "r+b") as file:
+        file.seek(HEAD)
+        file.write(whole[HEAD:])
+        file.flush()
+        file.seek(0)
+        file.write(whole[:HEAD])
+    assert all(lines(view, 20)) and view.poll() is None
+    os.close(recorder)
+    rest, errors = view.communicate(timeout=60)
+    assert (view.returncode, rest, errors) == (0, "", "")
 
 
 def test_tree(dyntrace, processes, scratch):

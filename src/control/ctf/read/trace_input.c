@@ -81,7 +81,8 @@ static void closedirp(DIR **dir)
 static struct error *add_file(struct trace_input *input, const char *name)
 {
 	struct trace_file file = { .fd = openat(input->directory, name, OPEN_FLAGS),
-				   .before = { .is_none = true } };
+				   .before = { .is_none = true },
+				   .after = { .is_none = true } };
 	struct stat st;
 
 	if (file.fd < 0 && errno == ENOENT) /* removed meanwhile: the trace is bounded */
