@@ -16,7 +16,7 @@ static const struct {
 	{ FENCE_SIGNAL, "no traps, and its handlers of faults may see addresses of dyntrace's" },
 	{ FENCE_CONTROL,
 	  "dyntrace suspends the filter of one stopped thread for that (not with --no-suspend)" },
-	{ FENCE_READ, "most values behind pointers can't be read, and backtraces end early" },
+	{ FENCE_READ, "some values behind pointers can't be read, and backtraces may end early" },
 	{ FENCE_NAME, "names of threads can't be read" },
 	{ FENCE_LIVE, "room of threads that ended is used again later" },
 	{ FENCE_STACK, "strings and backtraces cost two system calls more" },

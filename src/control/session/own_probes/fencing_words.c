@@ -39,7 +39,7 @@ void fencing_tell_parts(const struct session *session, const struct fence *fence
 		return;
 	}
 	tell_missing(session, fence, FENCE_READ,
-		     "most values behind pointers can't be read, and backtraces end early");
+		     "some values behind pointers can't be read, and backtraces may end early");
 	tell_missing(session, fence, FENCE_NAME, "names of threads can't be read");
 	tell_missing(session, fence, FENCE_SIGNAL,
 		     "its handlers of faults may see addresses of dyntrace's");
