@@ -457,7 +457,7 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 	if (!error)
 		error = traps_place(session, held);
 	if (!error)
-		error = loads_begin(session, held);
+		loads_begin(session, held);
 	hand_on_failures(session, list, held);
 	return error ? error : check_refusals(list);
 }

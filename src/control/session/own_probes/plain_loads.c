@@ -201,13 +201,13 @@ static bool may_begin(const struct session *session)
 	return !unguarded;
 }
 
-struct error *loads_begin(struct session *session, struct stop *held)
+void loads_begin(struct session *session, struct stop *held)
 {
 	struct error *error = NULL;
 	bool done = false;
 
 	if (!may_begin(session))
-		return NULL;
+		return;
 	for (int i = 0; i < TRIES && !error && !done; i++) {
 		_cleanup_(cleanup_stop) struct stop *stop = NULL;
 
@@ -220,10 +220,7 @@ struct error *loads_begin(struct session *session, struct stop *held)
 		if (held)
 			break;
 	}
-	if (!error || error_kind(error) == ERROR_GONE)
-		return error;
-	/* it works without, and the handlers are given back in the end */
-	session->refuses_loads = true;
+	/* all probes are placed, and work without; a target that is gone is noticed by the next step */
+	session->refuses_loads |= error != NULL;
 	error_free(error);
-	return NULL;
 }

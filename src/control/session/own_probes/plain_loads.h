@@ -13,7 +13,7 @@
 void loads_want(struct session *session, const struct tracepoint_list *list);
 /* When all probes are placed: puts dt_front in front of SIGSEGV and SIGBUS, and allows plain loads.
  * `held`: all threads are held already; NULL: they aren't. */
-struct error *loads_begin(struct session *session, struct stop *held);
+void loads_begin(struct session *session, struct stop *held);
 /* Ends plain loads, if a library or a filter has come that makes them unsafe. The thread that
  * brings it waits meanwhile (N1). */
 struct error *loads_lift(struct session *session);
