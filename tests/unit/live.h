@@ -119,7 +119,7 @@ static inline void go(void)
 	__atomic_store_n(&shared->paused, 0, __ATOMIC_SEQ_CST);
 }
 
-/* Until each function was called that many times more. */
+/* Until each function was called that many times more, and each thread has gone and stands again. */
 static inline void work(const struct fixture *f, uint64_t more)
 {
 	uint64_t from[FUNCTIONS];
@@ -127,6 +127,8 @@ static inline void work(const struct fixture *f, uint64_t more)
 	for (size_t i = 0; i < FUNCTIONS; i++)
 		from[i] = done(i);
 	go();
+	while (__atomic_load_n(&shared->standing, __ATOMIC_SEQ_CST))
+		check(session_step(f->session, 1), f);
 	for (size_t i = 0; i < FUNCTIONS; i++) {
 		while (done(i) < from[i] + more)
 			check(session_step(f->session, 1), f);
