@@ -119,7 +119,7 @@ static inline void go(void)
 	__atomic_store_n(&shared->paused, 0, __ATOMIC_SEQ_CST);
 }
 
-/* Until each function was called that many times more, and each thread has gone and stands again. */
+/* Until each function was called that many times more, and each thread has gone and stands. */
 static inline void work(const struct fixture *f, uint64_t more)
 {
 	uint64_t from[FUNCTIONS];
