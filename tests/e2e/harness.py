@@ -9,6 +9,7 @@ import collections
 import contextlib
 import ctypes
 import difflib
+import fcntl
 import json
 import os
 import pty
@@ -17,6 +18,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import termios
 import time
 
 import pytest
@@ -456,6 +458,11 @@ class Tracing:
             raise AssertionError(f"dyntrace ended: {self.process.communicate()[1]}")
         # All probes are written in one stop: one changed byte means that the target has all of them.
         return any(self.before.text.get(start) != code for start, code in text(self.pid).items())
+
+    def wait_told(self):
+        """Returns when dyntrace has said that it traces: it holds no thread any more, until something changes."""
+        until(lambda: fcntl.ioctl(self.process.stderr, termios.FIONREAD, bytes(4)) != bytes(4), "dyntrace's line")
+        return self
 
     def stop(self, number=signal.SIGINT, status=0):
         """Ends dyntrace as Ctrl-C does; gives the Trace, if there is one."""

@@ -15,7 +15,7 @@ NEEDED = re.compile(r"events were lost because the buffer was full: --buffer-siz
 def record(dyntrace, program, size, threads, words):
     """(events, lost, output): all hits come while nobody reads the buffer."""
     one = program("spin", "--calls", HITS // threads, "--threads", threads).wait_ready()
-    running = dyntrace.start_trace(one.pid, *words, "--buffer-size", size)
+    running = dyntrace.start_trace(one.pid, *words, "--buffer-size", size).wait_told()
     os.kill(running.process.pid, signal.SIGSTOP)
     one.go().wait_ready()
     os.kill(running.process.pid, signal.SIGCONT)

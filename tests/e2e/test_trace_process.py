@@ -33,13 +33,13 @@ def test_redis_counts_the_same(dyntrace, redis):
     assert redis.cli("ping") == "PONG"
 
 
-def test_redis_for_two_seconds(dyntrace, redis):
+def test_redis_for_four_seconds(dyntrace, redis):
     """--for, with the count checked against redis: nothing else talks to it while the probes are in."""
     before = Snapshot(redis.pid)
     start = redis.commands_processed()
     output = dyntrace.new_output()
     tracer = dyntrace.processes.start([dyntrace.path, "trace", "-p", redis.pid, "-o", output, "--function",
-                                       "processCommand", "--for", "2"], stderr=subprocess.PIPE, text=True)
+                                       "processCommand", "--for", "4"], stderr=subprocess.PIPE, text=True)
     until(lambda: os.path.exists(output) and "memfd:dyntrace" in open(f"/proc/{redis.pid}/maps").read(), "the agent")
     tracing_text = before.text
     until(lambda: any(tracing_text.get(at) != code for at, code in Snapshot(redis.pid).text.items()), "the probe")

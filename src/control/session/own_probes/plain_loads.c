@@ -7,6 +7,7 @@
 #include "control/proc/proc_status.h"
 #include "control/remote/remote.h"
 #include "control/remote/remote_sigaction.h"
+#include "control/remote/syscall_gadget.h"
 #include "fronts.h"
 #include "traps.h"
 
@@ -201,6 +202,18 @@ static bool may_begin(const struct session *session)
 	return !unguarded;
 }
 
+/* Finds an instruction to borrow before the stop: a guard may be on the one that was used. */
+static void find_gadgets(struct session *session)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct syscall_gadgets gadgets;
+	struct error *error = maps_read(session->proc, &maps);
+
+	if (!error)
+		error = syscall_gadget_find(session->proc, &maps, &gadgets);
+	error_free(error); /* the stop says so */
+}
+
 void loads_begin(struct session *session, struct stop *held)
 {
 	struct error *error = NULL;
@@ -208,6 +221,7 @@ void loads_begin(struct session *session, struct stop *held)
 
 	if (!may_begin(session))
 		return;
+	find_gadgets(session);
 	for (int i = 0; i < TRIES && !error && !done; i++) {
 		_cleanup_(cleanup_stop) struct stop *stop = NULL;
 
