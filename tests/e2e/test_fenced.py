@@ -7,7 +7,7 @@ import struct
 import subprocess
 
 import pytest
-from harness import LIBC, Snapshot, Trace
+from harness import LIBC, Snapshot, Trace, status, until
 
 KILL, KILL_THREAD, TRAP, ERRNO, NOTIFY, TRACE, LOG = \
     0x80000000, 0, 0x30000, 0x50001, 0x7fc00000, 0x7ff00000, 0x7ffc0000
@@ -141,6 +141,7 @@ def test_strings_of_the_heap_are_loaded_without_the_call(dyntrace, program):
     """By the first thread, except for its first hit: before that nobody knows its mask (X3). Other threads' stacks stay unknown."""
     fenced = program("fenced", "--deny", OURS["process_vm_readv"], "--heap", 1, "--calls", 50).wait_ready()
     tracing = dyntrace.start_trace(fenced.pid, "--function", "foo", "-e")
+    until(lambda: int(status(fenced.pid, "SigCgt"), 16) >> signal.SIGSEGV - 1 & 1, "the handler of loads that fail")
     fenced.go().wait_ready()
     trace = tracing.stop()
     tracing.before.assert_unchanged()
