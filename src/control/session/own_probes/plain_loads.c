@@ -234,7 +234,7 @@ void loads_begin(struct session *session, struct stop *held)
 		if (held)
 			break;
 	}
-	/* all probes are placed, and work without; a target that is gone is noticed by the next step */
+	/* all probes are placed, and work without; the next step notices a target that is gone */
 	session->refuses_loads |= error != NULL;
 	error_free(error);
 }
