@@ -234,7 +234,7 @@ def test_handlers_before(dyntrace, processes, lookup, end):
     target = processes.start([lookup, "50", "late"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert target.stdout.readline() == "ready\n"
     before = actions(target.pid)
-    tracing = dyntrace.start_trace(target.pid, *FEW, "-e", "--function", "*")
+    tracing = dyntrace.start_trace(target.pid, *FEW, "-e", "--function", "*").wait_told()
     loads = 1 << signal.SIGSEGV - 1 | 1 << signal.SIGBUS - 1  # handled by the agent meanwhile (X4)
     assert actions(target.pid, loads) == (before[0] & ~loads, *before[1:])
     if end == "killed-later":  # the agent goes on alone
