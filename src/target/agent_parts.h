@@ -170,6 +170,15 @@ static inline struct dt_state *agent_state(const struct dt_control *control)
 	return (struct dt_state *)control->state;
 }
 
+/* What is known of the stack and the mask of the slot's thread. */
+static inline struct dt_own_stack *agent_own_stack(const struct dt_control *control,
+						   const struct dt_slot *slot)
+{
+	struct dt_state *state = agent_state(control);
+
+	return &state->own_stacks[slot - state->slots];
+}
+
 static inline struct dt_pool *agent_pool(const struct dt_control *control)
 {
 	return (struct dt_pool *)control->pool;

@@ -28,13 +28,6 @@
 #define ABOVE_LEAST 0x400u /* bytes of the stack above the block's start: its struct */
 #define ABOVE_MOST 0x4000u
 
-static struct dt_own_stack *own_stack(const struct dt_control *control, const struct dt_slot *slot)
-{
-	struct dt_state *state = agent_state(control);
-
-	return &state->own_stacks[slot - state->slots];
-}
-
 static void note(struct dt_own_stack *own, uint64_t start, uint64_t size)
 {
 	__atomic_store_n(&own->size, 0, __ATOMIC_RELAXED);
@@ -46,7 +39,7 @@ static void note(struct dt_own_stack *own, uint64_t start, uint64_t size)
 
 void stack_room_forget(const struct dt_control *control, const struct dt_slot *slot)
 {
-	struct dt_own_stack *own = own_stack(control, slot);
+	struct dt_own_stack *own = agent_own_stack(control, slot);
 
 	note(own, 0, 0);
 	own->open = own->shut = own->loading = 0; /* X3 */
@@ -56,7 +49,7 @@ void stack_room_forget(const struct dt_control *control, const struct dt_slot *s
 uint64_t stack_room_above(const struct dt_control *control, const struct dt_slot *slot,
 			  uint64_t from)
 {
-	const struct dt_own_stack *own = own_stack(control, slot);
+	const struct dt_own_stack *own = agent_own_stack(control, slot);
 	uint64_t size = own->size ? own->size + DT_STACK_ROOM : 0, below = from - own->start;
 
 	return below < size ? size - below : 0;
@@ -112,7 +105,7 @@ void stack_room_look(const struct dt_control *control)
 	/* an event that a condition turned away has needed none; a new slot reads the clock */
 	if (!slot && thread_has_clock(control) && slow_path(control, 0, 0, 0))
 		slot = slow_find_ours(control);
-	struct dt_own_stack *own = slot ? own_stack(control, slot) : NULL;
+	struct dt_own_stack *own = slot ? agent_own_stack(control, slot) : NULL;
 
 	if (!own || own->start || control->flags & DT_NO_ALTSTACK)
 		return;

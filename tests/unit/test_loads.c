@@ -22,14 +22,8 @@ static volatile unsigned steps;
 static int gather(const char *text)
 {
 	struct dt_regs regs = { .general = { [7] = (uint64_t)text } };
-	const void *given = &regs, *run = &program;
-	uint64_t written;
 
-	__asm__ volatile("leaq -128(%%rsp), %%rsp\n\tcall *%4\n\tleaq 128(%%rsp), %%rsp"
-			 : "=a"(written), "+D"(given), "+S"(run)
-			 : "b"(rig_control), "m"(rig_gather)
-			 : "rcx", "rdx", "r8", "r9", "r10", "r11", "memory", "cc");
-	return (int)written;
+	return (int)rig_gather_raw(&regs, &program);
 }
 
 static struct dt_own_stack *own(void)

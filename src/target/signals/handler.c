@@ -1,7 +1,13 @@
 #include "handler.h"
 
+#define SYS_RT_SIGSUSPEND 130
 #define SYS_TGKILL 234
+#define SYS_PSELECT6 270
+#define SYS_PPOLL 271
+#define SYS_EPOLL_PWAIT 281
 #define SYS_PROCESS_VM_WRITEV 311
+#define SYS_IO_PGETEVENTS 333
+#define SYS_EPOLL_PWAIT2 441
 #define SIG_BLOCK 0
 #define SIG_UNBLOCK 1
 #define SIG_DFL 0
@@ -56,6 +62,22 @@ uint64_t handler_chain(struct dt_sigaction *own, uint32_t signal, const struct h
 	if (open)
 		sys_call6(SYS_RT_SIGPROCMASK, SIG_UNBLOCK, (uint64_t)&open, 0, 8, 0, 0);
 	return action.handler;
+}
+
+/* ---- calls that wait ------------------------------------------------------------------------- */
+
+static const struct handler_wait waits[] = {
+	{ SYS_RT_SIGSUSPEND, 0, 0 }, { SYS_PPOLL, 3, 0 },    { SYS_EPOLL_PWAIT, 4, 0 },
+	{ SYS_EPOLL_PWAIT2, 4, 0 },  { SYS_PSELECT6, 5, 2 }, { SYS_IO_PGETEVENTS, 5, 2 },
+};
+
+const struct handler_wait *handler_find_wait(uint64_t number)
+{
+	for (uint32_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+		if (waits[i].number == number)
+			return &waits[i];
+	}
+	return NULL;
 }
 
 /* ---- the target's rt_sigaction --------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 #include "target/agent_parts.h"
 
 #define SYS_RT_SIGACTION 13
+#define SYS_IO_URING_ENTER 426
 
 /* The used parts of siginfo_t and ucontext_t. */
 struct handler_info {
@@ -50,6 +51,16 @@ uint64_t handler_chain(struct dt_sigaction *own, uint32_t signal, const struct h
 /* Is the caller process `pid`, or a forked child, and not a child of vfork, which has this memory
  * but actions of its own? If no system call may be made: yes. */
 bool handler_is_ours(const struct dt_control *control, uint32_t pid);
+
+/* A system call that waits with another mask, and the argument with the mask's address.
+ * SYS_IO_URING_ENTER isn't among them: its argument has two forms. */
+struct handler_wait {
+	uint32_t number;
+	uint8_t arg;
+	uint8_t words; /* of the struct that holds the address; 0: the argument is the address */
+};
+/* NULL: the call is none. */
+const struct handler_wait *handler_find_wait(uint64_t number);
 
 /* Reads words at an address from the target. If no system call may be made, it is believed. */
 bool handler_read(const struct dt_control *control, uint64_t from, uint64_t *words, uint32_t count);

@@ -32,25 +32,12 @@
 
 #define SIG_UNBLOCK 1
 #define SIG_SETMASK 2
-#define SYS_RT_SIGSUSPEND 130
-#define SYS_PSELECT6 270
-#define SYS_PPOLL 271
-#define SYS_EPOLL_PWAIT 281
-#define SYS_IO_PGETEVENTS 333
-#define SYS_IO_URING_ENTER 426
-#define SYS_EPOLL_PWAIT2 441
+#define URING_MASK 4 /* the argument with a mask, or a struct, which isn't looked at */
 #define PAUSES_MOST 1024u
 
 static struct dt_fronts *fronts_of(const struct dt_control *control)
 {
 	return (struct dt_fronts *)control->fronts;
-}
-
-static struct dt_own_stack *own_of(const struct dt_control *control, const struct dt_slot *slot)
-{
-	struct dt_state *state = agent_state(control);
-
-	return &state->own_stacks[slot - state->slots];
 }
 
 static bool is_on(const struct dt_control *control)
@@ -115,7 +102,7 @@ static bool look(const struct dt_control *control, const struct dt_slot *slot,
 
 bool loads_enter(const struct dt_control *control, struct dt_slot *slot, uint32_t *ret_before)
 {
-	struct dt_own_stack *own = own_of(control, slot);
+	struct dt_own_stack *own = agent_own_stack(control, slot);
 
 	if (!is_allowed(control) || (!own->open && !look(control, slot, own)))
 		return false;
@@ -130,7 +117,7 @@ bool loads_enter(const struct dt_control *control, struct dt_slot *slot, uint32_
 
 void loads_leave(const struct dt_control *control, const struct dt_slot *slot, uint32_t before)
 {
-	__atomic_store_n(&own_of(control, slot)->loading, before, __ATOMIC_RELEASE);
+	__atomic_store_n(&agent_own_stack(control, slot)->loading, before, __ATOMIC_RELEASE);
 }
 
 void loads_shut(const struct dt_control *control)
@@ -138,7 +125,7 @@ void loads_shut(const struct dt_control *control)
 	struct dt_slot *slot = slow_find_ours(control);
 
 	if (slot)
-		__atomic_store_n(&own_of(control, slot)->open, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&agent_own_stack(control, slot)->open, 0, __ATOMIC_RELAXED);
 }
 
 bool loads_any(const struct dt_control *control)
@@ -203,17 +190,6 @@ bool loads_mend(const struct dt_control *control, const struct handler_info *inf
 
 /* ---- guards ---------------------------------------------------------------------------------- */
 
-/* Calls that wait with another mask, and the argument with its address. */
-static const struct {
-	uint32_t number;
-	uint8_t arg;
-	uint8_t in_struct; /* the argument is the address of the mask's address */
-} waits[] = {
-	{ SYS_RT_SIGSUSPEND, 0, 0 }, { SYS_PPOLL, 3, 0 },    { SYS_EPOLL_PWAIT, 4, 0 },
-	{ SYS_EPOLL_PWAIT2, 4, 0 },  { SYS_PSELECT6, 5, 1 }, { SYS_IO_PGETEVENTS, 5, 1 },
-	{ SYS_IO_URING_ENTER, 4, 0 }, /* a mask or a struct, which isn't looked at */
-};
-
 /* The mask of a wait, with that of the thread; all signals where it can't be read. */
 static uint64_t both_masks(const struct dt_control *control, uint64_t at, bool in_struct)
 {
@@ -231,25 +207,31 @@ static uint64_t both_masks(const struct dt_control *control, uint64_t at, bool i
 	return mask | own;
 }
 
+/* Does the thread wait with another mask, of which one of the two has the signals blocked? */
+static bool waits_shut(const struct dt_control *control, uint64_t number, const uint64_t args[6])
+{
+	const struct handler_wait *wait = handler_find_wait(number);
+
+	if (number == SYS_IO_URING_ENTER)
+		return args[URING_MASK];
+	return wait && args[wait->arg] &&
+	       both_masks(control, args[wait->arg], wait->words) & DT_LOADS_BITS;
+}
+
 /* (X5) */
 static void pass_wait(const struct dt_control *control, uint64_t number, const uint64_t args[6])
 {
-	for (uint32_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
-		uint64_t at = args[waits[i].arg];
-		struct dt_slot *slot;
+	struct dt_slot *slot;
 
-		if (waits[i].number != number || !at ||
-		    (number != SYS_IO_URING_ENTER &&
-		     !(both_masks(control, at, waits[i].in_struct) & DT_LOADS_BITS)))
-			continue;
-		slot = slow_find_ours(control);
-		if (!slot) {
-			fronts_of(control)->closed = 1;
-			return;
-		}
-		own_of(control, slot)->shut = 1;
-		own_of(control, slot)->open = 0;
+	if (!waits_shut(control, number, args))
+		return;
+	slot = slow_find_ours(control);
+	if (!slot) {
+		fronts_of(control)->closed = 1;
+		return;
 	}
+	agent_own_stack(control, slot)->shut = 1;
+	agent_own_stack(control, slot)->open = 0;
 }
 
 bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_t args[6])
@@ -264,9 +246,9 @@ bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_
 	__atomic_fetch_add(&fronts_of(control)->passing, 1, __ATOMIC_SEQ_CST); /* X5 */
 	struct dt_slot *slot = slow_find_ours(control);
 	if (slot) {
-		own_of(control, slot)->open = 0; /* X3 */
-		own_of(control, slot)->shut = 0;
-		own_of(control, slot)->pause = 0;
+		agent_own_stack(control, slot)->open = 0; /* X3 */
+		agent_own_stack(control, slot)->shut = 0;
+		agent_own_stack(control, slot)->pause = 0;
 	}
 	return true;
 }

@@ -20,14 +20,6 @@
 #include "handler.h"
 #include "loads.h"
 
-#define SYS_RT_SIGSUSPEND 130
-#define SYS_PSELECT6 270
-#define SYS_PPOLL 271
-#define SYS_EPOLL_PWAIT 281
-#define SYS_IO_PGETEVENTS 333
-#define SYS_IO_URING_ENTER 426
-#define SYS_EPOLL_PWAIT2 441
-
 #define SIG_UNBLOCK 1
 #define URING_EXT_ARG 8u
 
@@ -123,24 +115,15 @@ static uint64_t keep_struct(const struct dt_control *control, uint64_t at, uint3
 	return keep_words(traps_of(control), words, at);
 }
 
-/* Calls that wait with another mask, and the argument with its address. */
-static const struct {
-	uint32_t number;
-	uint8_t arg;
-	uint8_t words; /* of the struct that holds the address; 0: the argument is the address */
-} waits[] = {
-	{ SYS_RT_SIGSUSPEND, 0, 0 }, { SYS_PPOLL, 3, 0 },	{ SYS_EPOLL_PWAIT, 4, 0 },
-	{ SYS_EPOLL_PWAIT2, 4, 0 },  { SYS_PSELECT6, 5, 2 },	{ SYS_IO_PGETEVENTS, 5, 2 },
-};
-
 static void guard_wait(const struct dt_control *control, struct trap_call *call)
 {
-	for (uint32_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
-		uint64_t *arg = &call->args[waits[i].arg];
+	const struct handler_wait *wait = handler_find_wait(call->number);
 
-		if (waits[i].number == call->number)
-			*arg = waits[i].words ? keep_struct(control, *arg, waits[i].words) :
-						keep_mask(control, *arg);
+	if (wait) {
+		uint64_t *arg = &call->args[wait->arg];
+
+		*arg = wait->words ? keep_struct(control, *arg, wait->words) :
+				     keep_mask(control, *arg);
 	}
 	if (call->number == SYS_IO_URING_ENTER)
 		call->args[4] = call->args[3] & URING_EXT_ARG ?

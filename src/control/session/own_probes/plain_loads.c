@@ -146,8 +146,8 @@ static struct error *put_in_front(struct session *session, struct stop *stop, ta
 	return remote_sigaction_set(session->proc, stop, FIELD(at, scratch), signal, &ours);
 }
 
-/* Both handlers are there before the word that says so is written: a fault of the program's own
- * finds its action in either case. */
+/* The word comes first: dt_front begins a handler of the program's as it says (X4), and nobody
+ * loads before DT_LOADS is set. */
 static struct error *install(struct session *session, struct stop *stop, taddr at)
 {
 	uint32_t frame = frame_size() + HANDLER_NEEDS, full = DT_LOADS_FULL;
