@@ -233,7 +233,7 @@ static uint32_t measure_packed(const struct event *event)
 	return end;
 }
 
-/* What the text of a list needs, which outlives the description. */
+/* Memory for the text of a list; it outlives the description. */
 static bool describe_inside(struct part *part, const struct dt_bridge_field *from,
 			    const struct dt_bridge_label *labels)
 {
@@ -525,7 +525,7 @@ static __attribute__((noinline)) void record_laid_out(struct lttng_ust_event_com
 	record_payload(common, event, image, NULL, bytes, sizeof(bytes), probe);
 }
 
-/* The same with text of lists, for which few events need memory. */
+/* An event with text of lists: few events need memory for it. */
 static __attribute__((noinline)) void record_lists(struct lttng_ust_event_common *common,
 						   const struct event *event, const uint8_t *image,
 						   struct lttng_ust_probe_ctx *probe)

@@ -79,7 +79,7 @@ static bool can_share(const struct planner *planner, const struct site *other, t
 	       jump_is_whole(other->hop);
 }
 
-/* What is searched, and what is found: a free place, or a replaced site whose hop may be shared. */
+/* A search and its result: a free place, or a replaced site whose hop may be shared. */
 struct search {
 	const struct tactic_view *view;
 	taddr at;

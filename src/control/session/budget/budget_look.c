@@ -121,7 +121,7 @@ struct hit_cost budget_hit_cost(const struct session *session, const struct trac
 				  .judged = cost.judged * scale };
 }
 
-/* What these hits have cost, in ns. */
+/* The cost of these hits, in ns. */
 static double cost_of(const struct session *session, const struct tracepoint *tracepoint)
 {
 	const struct demotion *demotion = tracepoint->demotion;
@@ -132,7 +132,7 @@ static double cost_of(const struct session *session, const struct tracepoint *tr
 	       (double)demotion->new_counted * cost.counted;
 }
 
-/* What a hit costs at SWITCH_ON: a filter lets some through, as many as lately. */
+/* The cost of a hit at SWITCH_ON: a filter lets some through, as many as lately. */
 static double cost_on(struct demotion *demotion, const struct hit_cost *cost)
 {
 	if (!demotion->is_judged)

@@ -32,7 +32,7 @@ struct budget_pace {
 	uint64_t before, after;
 };
 
-/* What one of these times has cost. */
+/* The cost of one of these times. */
 struct budget_span {
 	double cpu; /* ns of the target's CPU time, with all costs */
 	double cost; /* ns, as timed: without the scale */

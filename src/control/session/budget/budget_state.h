@@ -56,7 +56,7 @@ struct budget {
 bool budget_look_begin(struct session *session, struct budget *budget);
 /* Computes what the hits of the last `ns` have cost, and rates. False: out of memory. */
 bool budget_look(struct session *session, struct budget *budget, uint64_t ns);
-/* What a hit costs in this target. */
+/* The cost of a hit in this target. */
 struct hit_cost budget_hit_cost(const struct session *session, const struct tracepoint *tracepoint);
 /* The cost of the hits of tracepoints that are off, and still in the code, in ns per second. */
 double budget_off_cost(const struct session *session, const struct budget *budget);
