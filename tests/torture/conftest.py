@@ -7,6 +7,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "e2e"))
+import telling_asserts  # noqa: E402, F401 - first: it is about the modules that are imported after it
 import fixtures  # noqa: E402
 from fixtures import *  # noqa: E402, F401, F403
 

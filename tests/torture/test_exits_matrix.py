@@ -1,11 +1,14 @@
 """Exits in C++, over compilers, optimisation levels, frame pointers and kinds of libgcc; all functions of real programs
 under bigger workloads."""
 import itertools
+import os
 
 import pytest
 from test_exits_cpp import BUILDS, FAULTS, check_exceptions
+from test_exits_interrupted import interrupt, interrupted  # noqa: F401
 from test_exits_real import PYTHON, SQL, compare
 
+FACTOR = float(os.environ.get("DYNTRACE_TORTURE", "1"))
 COMPILERS = {"gcc": ["g++", *FAULTS], "clang": ["clang++"]}
 LEVELS = ["-O0", "-O1", "-O2", "-O3", "-Os"]
 POINTERS = ["-fomit-frame-pointer", "-fno-omit-frame-pointer"]
@@ -28,3 +31,12 @@ def test_python(dyntrace):
 
 def test_sqlite(dyntrace):
     compare(dyntrace, ["sqlite3", ":memory:"], "*", "*@libsqlite3.so.0", input=SQL.replace("x<50", "x<1000"), status=1)
+
+
+@pytest.mark.limit(1800)
+def test_left_while_a_handler_has_interrupted_any_instruction(dyntrace, processes, interrupted):
+    """(R12) Each instruction of an exit, one per visit."""
+    number = 0
+    while interrupt(dyntrace, processes, interrupted, number):
+        number += max(round(1 / FACTOR), 1)
+    assert number > 50

@@ -133,7 +133,7 @@ def test_everything_under_load(dyntrace, processes, busy, exits):
     for _ in range(5):
         for what in ("main.*", "*"):
             where = ["-e", "--function"] if exits else ["--probe"]
-            tracing = dyntrace.start_trace(target.pid, *where, what, "--mode", "overwrite", "--buffer-size", "16M")
+            tracing = dyntrace.start_trace(target.pid, *where, what, "--mode", "overwrite", "--buffer-size", "16M").wait_told()
             tracing.process.send_signal(signal.SIGINT)
             tracing.process.communicate(timeout=60)
             assert tracing.process.returncode == 0
@@ -149,6 +149,7 @@ def storm(request, scratch):
     files = [os.path.join(folder, name) for name in ("go_storm.go", f"go_storm_{'native' if request.param == 'cgo' else 'pure'}.go")]
     subprocess.run(["go", "build", "-o", path, *files], check=True,
                    env={**os.environ, "GOCACHE": os.path.join(scratch, "cache"), "GO111MODULE": "off",
+                        "CC": "gcc",  # go takes two words for a linker that can make only programs at any address
                         "CGO_ENABLED": str(int(request.param == "cgo"))})
     return path
 

@@ -17,14 +17,22 @@ FILES = {"bin/dyntrace", "bin/dyntraced", "include/dyntrace/dyntrace.h", "lib/dy
          "share/dyntrace/dyntrace-gdb.py", "share/man/man3/libdyntrace.3", "share/man/man8/dyntraced.8"}
 
 
+def make(word, scratch, prefix, root):
+    done = subprocess.run(["make", "-C", ROOT, word, f"BUILD={scratch}/build", f"PREFIX={prefix}", f"DESTDIR={root}"],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def files_below(root):
+    return [os.path.join(where, name) for where, _, names in os.walk(root) for name in names]
+
+
 def installed(scratch, prefix):
     """The files below the prefix, pages of commands apart; none is anywhere else."""
     root = os.path.join(scratch, "root" + prefix.replace("/", "-"))
-    done = subprocess.run(["make", "-C", ROOT, "install", f"BUILD={scratch}/build", f"PREFIX={prefix}", f"DESTDIR={root}"],
-                          capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    make("install", scratch, prefix, root)
     folder = root + prefix
-    found = {os.path.relpath(os.path.join(where, name), folder) for where, _, names in os.walk(root) for name in names}
+    found = {os.path.relpath(name, folder) for name in files_below(root)}
     return folder, {name for name in found if not name.startswith("share/man/man1/dyntrace")}
 
 
@@ -45,3 +53,6 @@ def test_every_file_is_where_it_belongs(scratch):
         for name in ("dyntrace", "dyntraced"):
             assert subprocess.run([f"{folder}/bin/{name}", "--version"], capture_output=True, text=True,
                                   check=True).stdout == f"{name} 0.1.0\n"
+        root = folder[:-len(prefix)]
+        make("uninstall", scratch, prefix, root + "/")
+        assert files_below(root) == []

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 
 import pytest
+from harness import until
 
 JAVASCRIPT = """
 let keep = [], n = 0;
@@ -59,9 +60,10 @@ def test_java(dyntrace, processes, scratch):
     """Attached to several times."""
     source = write(scratch, "Busy.java", JAVA, 40)
     target = processes.start(["java", "-Xmx200m", source], stdout=subprocess.PIPE, text=True)
+    until(lambda: "libjvm.so" in open(f"/proc/{target.pid}/maps").read(), "libjvm.so")
     for glob in ("JVM_*@libjvm.so", "_ZN2[0-9]*@libjvm.so", "*@libc.so.6"):
         tracing = dyntrace.start_trace(target.pid, "-e", "--function", glob, "--mode", "overwrite",
-                                       "--buffer-size", "16M")
+                                       "--buffer-size", "16M").wait_told()
         tracing.stop()
     assert target.wait() == 0
     assert target.stdout.read() == "done\n"

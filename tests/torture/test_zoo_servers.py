@@ -5,6 +5,7 @@ import pwd
 import random
 import shutil
 import socket
+import struct
 import subprocess
 
 import pytest
@@ -29,6 +30,39 @@ def ask(path, *lines, end):
                 break
             answer += more
         return answer.decode()
+
+
+def free_port():
+    """A port of 127.0.0.1 that nobody has, for UDP and TCP."""
+    with socket.socket() as one, socket.socket(type=socket.SOCK_DGRAM) as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(one.getsockname())
+        return one.getsockname()[1]
+
+
+def ask_name(port, name):
+    """What a name server says of the addresses of that name, without the question's number."""
+    words = b"".join(bytes([len(word)]) + word.encode() for word in name.split("."))
+    with socket.create_connection(("127.0.0.1", port), timeout=300) as client:
+        question = struct.pack(">6H", 7, 0x100, 1, 0, 0, 0) + words + struct.pack(">BHH", 0, 1, 1)
+        client.sendall(struct.pack(">H", len(question)) + question)
+        answer = b""
+        while len(answer) < 2 or len(answer) < 2 + struct.unpack(">H", answer[:2])[0]:
+            more = client.recv(65536)
+            if not more:
+                raise ConnectionError("the answer ends early")
+            answer += more
+        return answer.hex()
+
+
+ZONE = """$TTL 300
+@ IN SOA ns.zoo. root.zoo. 1 300 300 300 300
+@ IN NS ns
+ns IN A 192.0.2.1
+a IN A 192.0.2.2
+b IN CNAME a
+*.c IN A 192.0.2.3
+"""
 
 
 class Server:
@@ -62,7 +96,7 @@ class Memcached(Server):
 
     def answer(self):
         words = "".join(f"set k{n} 0 0 {len(str(n))}\r\n{n}\r\nget k{n}\r\n" for n in range(200))
-        return ask(self.socket, words, "version\r\nincr k7 5\r\ndelete k8\r\nget k7 k8 k9\r\n", end="k9 0 1\r\n9\r\nEND\r\n")
+        return ask(self.socket, words, "version\r\nincr k7 5\r\ndelete k8\r\nget k7 k8 k9\r\nmn\r\n", end="MN\r\n")
 
 
 class Redis(Server):
@@ -150,14 +184,166 @@ class Mariadb(Server):
                               capture_output=True, text=True, check=True, timeout=600).stdout
 
 
-SERVERS = {"memcached": Memcached, "redis": Redis, "nginx": Nginx, "haproxy": Haproxy, "postgres": Postgres, "mariadb": Mariadb}
+class NameServer(Server):
+    """Answers for one zone; its port is told by `configuration`."""
+
+    def prepare(self):
+        self.port = free_port()
+        with open(os.path.join(self.folder, "zone"), "w") as file:
+            file.write(ZONE)
+        with open(os.path.join(self.folder, "conf"), "w") as file:
+            file.write(self.configuration())
+
+    def answer(self):
+        return [ask_name(self.port, name) for name in ("a.zoo", "b.zoo", "x.c.zoo", "none.zoo")]
+
+
+class Bind(NameServer):
+    traced = ("*@libns-*", "*@libdns-*", "*@libisc-*")
+
+    def configuration(self):
+        return f"""options {{ directory "{self.folder}"; listen-on port {self.port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }};
+pid-file none; session-keyfile none; recursion no; minimal-responses yes; send-cookie no; }}; controls {{ }};
+zone "zoo" {{ type primary; file "{self.folder}/zone"; }};"""
+
+    def command(self):
+        return ["/usr/sbin/named", "-f", "-n", "2", "-c", f"{self.folder}/conf"]
+
+
+class Knot(NameServer):
+    def configuration(self):
+        return f"""server:
+  rundir: "{self.folder}"
+  listen: 127.0.0.1@{self.port}
+  udp-workers: 2
+  tcp-workers: 2
+  background-workers: 1
+database:
+  storage: "{self.folder}/db"
+zone:
+  - domain: zoo
+    file: "{self.folder}/zone"
+    zonefile-sync: -1
+"""
+
+    def command(self):
+        return ["/usr/sbin/knotd", "-c", f"{self.folder}/conf"]
+
+
+class Lighttpd(Server):
+    def prepare(self):
+        os.mkdir(f"{self.folder}/www")
+        for n in range(5):
+            with open(f"{self.folder}/www/{n}.txt", "w") as file:
+                file.write(f"page {n}\n" * 50 * n)
+        with open(f"{self.folder}/conf", "w") as file:
+            file.write(f"""server.document-root = "{self.folder}/www"
+server.bind = "{self.socket}"
+server.modules = ("mod_rewrite", "mod_redirect")
+url.rewrite-once = ("^/old/(.*)$" => "/$1")
+""")
+
+    def command(self):
+        return ["/usr/sbin/lighttpd", "-D", "-f", f"{self.folder}/conf"]
+
+    def answer(self):
+        return [ask(self.socket, f"GET /old/{n}.txt HTTP/1.0\r\n\r\n", end="never").split("\r\n\r\n", 1)[1] for n in range(6)]
+
+
+class Apache(Server):
+    """One process with many threads, whose modules are loaded by dlopen."""
+    mpm, more = "event", ""
+
+    def prepare(self):
+        self.port = free_port()
+        os.mkdir(f"{self.folder}/www")
+        with open(f"{self.folder}/www/a.html", "w") as file:
+            file.write("<p>plain</p>\n" * 100)
+        with open(f"{self.folder}/www/b.php", "w") as file:
+            file.write("<?php function f($n) { if ($n % 7 == 0) throw new Exception(\"e$n\"); return $n * 2; } $s = 0;"
+                       "for ($i = 0; $i < 500; $i++) { try { $s += f($i); } catch (Exception $e) { $s += strlen($e->getMessage()); } }"
+                       "echo $s, md5(strrev(json_encode([1, ['a' => $s]]))), \"\\n\"; ?>")
+        modules = "/usr/lib/apache2/modules"
+        with open(f"{self.folder}/conf", "w") as file:
+            file.write(f"""ServerRoot {self.folder}
+ServerName zoo
+Listen 127.0.0.1:{self.port}
+PidFile {self.folder}/pid
+ErrorLog {self.folder}/error.log
+DocumentRoot {self.folder}/www
+LoadModule mpm_{self.mpm}_module {modules}/mod_mpm_{self.mpm}.so
+LoadModule authz_core_module {modules}/mod_authz_core.so
+LoadModule mime_module {modules}/mod_mime.so
+LoadModule rewrite_module {modules}/mod_rewrite.so
+TypesConfig /etc/mime.types
+RewriteEngine on
+RewriteRule ^/old/(.*)$ /$1
+{self.more}
+""")
+
+    def command(self):
+        return ["/usr/sbin/apache2", "-X", "-f", f"{self.folder}/conf"]
+
+    def pages(self):
+        return ["/old/a.html", "/none"]
+
+    def page(self, path):
+        with socket.create_connection(("127.0.0.1", self.port), timeout=300) as client:
+            client.sendall(f"GET {path} HTTP/1.0\r\nHost: zoo\r\n\r\n".encode())
+            answer = b"".join(iter(lambda: client.recv(65536), b""))
+        return answer.split(b"\r\n\r\n", 1)[1]
+
+    def answer(self):
+        return [self.page(path) for path in self.pages() * 3]
+
+
+class ApachePhp(Apache):
+    """The same with PHP inside."""
+    mpm = "prefork"
+    more = "LoadModule php_module /usr/lib/apache2/modules/libphp8.2.so\nAddType application/x-httpd-php .php"
+    traced = ("zend_*@libphp8.2.so",)
+
+    def pages(self):
+        return ["/old/b.php", "/a.html"]
+
+
+class Slapd(Server):
+    def prepare(self):
+        os.mkdir(f"{self.folder}/db")
+        with open(f"{self.folder}/conf", "w") as file:
+            file.write(f"""include /etc/ldap/schema/core.schema
+modulepath /usr/lib/ldap
+moduleload back_mdb
+pidfile {self.folder}/pid
+threads 4
+database mdb
+maxsize 10485760
+suffix dc=zoo
+rootdn cn=root,dc=zoo
+rootpw secret
+directory {self.folder}/db
+""")
+        text = "dn: dc=zoo\nobjectClass: dcObject\nobjectClass: organization\ndc: zoo\no: zoo\n\n" + "".join(
+            f"dn: cn=p{n},dc=zoo\nobjectClass: person\ncn: p{n}\nsn: s{n % 7}\n\n" for n in range(50))
+        subprocess.run(["/usr/sbin/slapadd", "-f", f"{self.folder}/conf"], input=text, text=True, check=True, capture_output=True)
+
+    def command(self):
+        return ["/usr/sbin/slapd", "-d", "0", "-f", f"{self.folder}/conf", "-h", "ldapi://" + self.socket.replace("/", "%2F")]
+
+    def answer(self):
+        return subprocess.run(["ldapsearch", "-x", "-LLL", "-H", "ldapi://" + self.socket.replace("/", "%2F"), "-b", "dc=zoo",
+                               "(&(objectClass=person)(|(sn=s3)(cn=p1*)))"], capture_output=True, text=True, check=True, timeout=600).stdout
+
+
+SERVERS = {"bind": Bind, "knot": Knot, "lighttpd": Lighttpd, "apache": Apache, "apache-php": ApachePhp, "slapd": Slapd,
+           "memcached": Memcached, "redis": Redis, "nginx": Nginx, "haproxy": Haproxy, "postgres": Postgres, "mariadb": Mariadb}
 
 
 class Cage:
     """What a Visitor wants to know."""
 
     def __init__(self, folder, traced):
-        self.folder, self.animal = folder, type("Animal", (), {"traced": traced})
+        self.folder, self.animal = folder, type("Animal", (), {"traced": traced, "command": [""]})
 
 
 @pytest.mark.limit(900)

@@ -29,6 +29,12 @@ VIDEO = ["-hide_banner", "-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsr
          "sine=frequency=440:duration=1", "-threads", "2", "-fflags", "+bitexact", "-flags", "+bitexact"]
 GDB = ["-q", "-batch", "-nx", "-ex", "break fib", "-ex", "run 1", "-ex", "bt 3", "-ex", "delete", "-ex", "info sharedlibrary libm",
        "-ex", "continue"]
+PARI = "print(factor(2^101-1)); print(polroots(x^5-x-1)); iferr(1/0, E, print(E)); print(quadclassunit(-10007).no);\n" \
+    "s=0;for(i=1,2000,s+=eulerphi(i));print(s); print(ellap(ellinit([0,0,1,-1,0]),1009))\n"
+NINJA = "rule c\\n command = cat $in > $out; echo $out >> $out\\nbuild a: c build.ninja\\nbuild b: c a\\nbuild out: c a b\\n"
+DOSBOX = "[cpu]\\ncore=dynamic\\ncycles=max\\n[sdl]\\noutput=surface\\n[mixer]\\nnosound=true\\n" \
+    "[autoexec]\\nmount c {dir}\\nc:\\nt.com\\nexit\\n"
+JAVA = ["-Xcomp", "-XX:TieredStopAtLevel=1", "-XX:+UseZGC", "-Xmx200m", "-XX:-UsePerfData", "-cp", ".", "Busy", "1"]
 
 
 def inside(compiler, name):
@@ -85,4 +91,28 @@ TOOLS = {
     "bash": Tool(["bash", "-c", "x=0; for i in {1..200}; do x=$(( (x * 31 + i) % 65521 )); s+=$x; done; echo ${#s} $(echo a | tr a b)"]),
     "systemd": Tool(["systemd-analyze", "calendar", "--iterations=3", "--base-time=2020-01-01", "Mon *-*-01 12:00:00"], None, (), (),
                     ["*@libsystemd-shared-252.so"]),
+    "mold": Tool(["mold", "-o", "made", "one.o", "-e", "main", "--unresolved-symbols=ignore-all"], None, ["made"], OBJECT),
+    "ccache": Tool(["ccache", "gcc", "-O1", "-c", "-o", "made.o", HERE + "/compiled/one.c"], None, ["made.o"]),
+    "make": Tool(["make", "-s", "-j4", "-f", HERE + "/scripts/many.mk"], None, ["out"]),
+    "ninja": Tool(["ninja", "-j2"], None, ["out"], [["sh", "-c", f"printf '{NINJA}' > build.ninja"]]),
+    "ripgrep": Tool(["rg", "-n", "--sort", "path", "static .*\\b(\\w+)_at\\(", "{tree}/src"]),
+    "fd": Tool(["fdfind", "-j1", "-e", "py", ".", "{tree}/tests/torture"]),
+    "jq": Tool(["jq", "-c", "[.[] | {a: (.a | tostring | length), b: (.b | test(\"x.z\"))}] | group_by(.b) | map(length)"],
+               "[" + ",".join(f'{{"a": {i}, "b": "x{"y" * (i % 3)}z"}}' for i in range(30)) + "]", (), (), ["*@libjq.so.1"]),
+    "ghostscript": Tool(["gs", "-q", "-dNOPAUSE", "-dBATCH", "-dSAFER", "-r40", "-sDEVICE=ppmraw", "-sOutputFile=made.ppm",
+                         "--permit-file-read={tree}/", HERE + "/scripts/picture.ps"], None, ["made.ppm"], (), ["*@libgs.so.10"]),
+    "povray": Tool(["povray", "-D", "+I" + HERE + "/scripts/picture.pov", "+Omade.ppm", "+FP", "+W60", "+H45", "+WT2", "-GA"], None, ["made.ppm"]),
+    "sox": Tool(["sox", "-R", "-n", "-r", "22050", "made.wav", "synth", "1", "sine", "300-3300", "reverb", "pitch", "200", "vol", "0.5"], None,
+                ["made.wav"], (), ["*@libsox.so.3"]),
+    "stockfish": Tool(["/usr/games/stockfish"], "bench 16 1 5 default depth\nquit\n"),
+    "dosbox": Tool(["dosbox", "-conf", "dosbox.conf", "-noconsole"], None, ["MADE.TXT"],
+                   [["nasm", "-f", "bin", "-o", "t.com", HERE + "/scripts/dos.asm"], ["sh", "-c", f"printf '{DOSBOX}' > dosbox.conf"]]),
+    "numpy": Tool(["/usr/bin/python3", HERE + "/scripts/matrices.py"], None, (), (),
+                  ["*@libopenblas.so.0", "*@_multiarray_umath.cpython-311-x86_64-linux-gnu.so"]),
+    "pari": Tool(["gp", "-q", "-f"], PARI),
+    "vvp": Tool(["vvp", "circuit.vvp"], None, (), [["iverilog", "-o", "circuit.vvp", HERE + "/scripts/circuit.v"]], ["*@system.vpi"]),
+    "duktape": Tool(["duk", HERE + "/scripts/throws.js"]),
+    "tcpdump": Tool(["tcpdump", "-Z", "nobody", "-nr", "packets.pcap", "-vv", "udp and greater 60"], None, (),
+                    [["python3", HERE + "/scripts/packets.py"]], ["*@libpcap.so"]),
+    "java-zgc": Tool(["java", *JAVA], None, (), [["cp", HERE + "/compiled/Busy.java", "."], ["javac", "Busy.java"]], ["*@libjvm.so"]),
 }
