@@ -89,6 +89,12 @@ class PlainFoo6(Plain):
     kind = "foo6"
 
 
+class PlainText(Plain):
+    name = "plain-text"
+    title = "the call of foo_text, no probe"
+    kind = "foo_text"
+
+
 class Rdtsc(Case):
     name = "rdtsc"
     title = "one rdtsc"
@@ -100,6 +106,13 @@ class Floor(Case):
     title = "floor: rdtsc + 8-byte store, compiled in"
     kind = "record"
     remark = "a call, the clock, a per-thread ring"
+
+
+class TimedFloor(Case):
+    name = "floor-timed"
+    title = "floor: call between two rdtsc, compiled in"
+    kind = "timed"
+    remark = "and a branch: what --min-duration has to know"
 
 
 def missing_program(*names):

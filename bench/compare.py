@@ -3,11 +3,11 @@
 import case
 import peers
 
-BASES = [case.Rdtsc, case.PlainFoo, case.PlainFoo6, case.Floor]
+BASES = [case.Rdtsc, case.PlainFoo, case.PlainFoo6, case.PlainText, case.Floor, case.TimedFloor]
 CASES = [*BASES, *peers.CASES]
 
 # The cost of one call without a probe, by loop.
-BASELINE = {"foo": "plain-foo", "foo6": "plain-foo6", "record": "plain-foo"}
+BASELINE = {"foo": "plain-foo", "foo6": "plain-foo6", "foo_text": "plain-text", "record": "plain-foo", "timed": "plain-foo6"}
 
 
 class Comparison:

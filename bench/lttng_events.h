@@ -1,6 +1,6 @@
 /*
- * lttng_events.h - the static tracepoints of the workload: one without fields, as a bare probe, and one with
- * the six words that a dyntrace function entry records.
+ * lttng_events.h - the static tracepoints of the workload: one without fields, as a bare probe, one with
+ * the six words that a dyntrace function entry records, and one with a string.
  */
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER dyntrace_bench
@@ -25,6 +25,9 @@ LTTNG_UST_TRACEPOINT_EVENT(
 		lttng_ust_field_integer(long, arg3, d)
 		lttng_ust_field_integer(long, arg4, e)
 		lttng_ust_field_integer(long, arg5, f)))
+
+LTTNG_UST_TRACEPOINT_EVENT(dyntrace_bench, foo_text, LTTNG_UST_TP_ARGS(const char *, text),
+			   LTTNG_UST_TP_FIELDS(lttng_ust_field_string(text, text)))
 
 #endif
 

@@ -1,9 +1,10 @@
 """
 Recording as a whole: events that reach a RAM disk without loss, the cost of reading beside writing, memory against threads.
 
-One and two threads hit a bare probe as fast as they can, in block mode into a pool that is small, so that the reader has to keep
-up; then one with the default mode and pool. The cost of dyntrace's start and end is measured by a run with one hit, and
-subtracted. The floor is the cost of the file system alone for the same bytes in pieces of the same size.
+One and two threads hit a probe as fast as they can, in block mode into a pool that is small, so that the reader has to keep up;
+then one with the default mode and pool. Events are bare, have numbers, have a string, have exits. The cost of dyntrace's start and
+end is measured by a run with one hit, and subtracted. The floor is the cost of the file system alone for the same bytes in pieces of
+the same size.
 """
 
 import os
@@ -14,7 +15,23 @@ HITS = 20_000_000
 QUICK_HITS = 2_000_000
 THREADS = (1, 10, 100, 1000, 5000)
 PIECE = 64 << 10
-GOAL = 0.25
+GOAL, GOAL_ALONE = 0.5, 0.3  # reader against writer, with and without the file system
+BARE = ["--probe", "foo"]
+BLOCK = ["--mode", "block", "--buffer-size", "16M"]
+NUMBERS = [word for name in ("rdi", "rsi", "rdx", "rcx", "r8", "r9") for word in ("-t", f"reg:{name}")]
+STRING = ["-t", "string:text:arg2"]
+# title, threads, events per call, options
+CASES = [
+    ("bare", 1, 1, [*BARE, *BLOCK]),
+    ("bare, 2 threads", 2, 1, [*BARE, *BLOCK]),
+    ("bare, default", 1, 1, BARE),
+    ("6 numbers", 1, 1, [*BARE, *NUMBERS, *BLOCK]),
+    ("a string", 1, 1, [*BARE, *STRING, *BLOCK]),
+    ("arguments", 1, 1, ["--function", "foo", *BLOCK]),
+    ("... and exits", 1, 2, ["--function", "foo", "-e", *BLOCK]),
+    ("exits, 2 threads", 2, 2, ["--function", "foo", "-e", *BLOCK]),
+    ("by duration", 1, 2, ["--function", "foo", "-e", "--filter", "ret != 0", *BLOCK]),
+]
 
 
 def cpu_seconds(process):
@@ -54,8 +71,8 @@ class Spin:
 
 
 def start_tracer(bench, pid, output, words):
-    tracer = subprocess.Popen([os.path.join(bench.build, "dyntrace"), "trace", "-p", str(pid), "-o", output, "--probe",
-                               "foo", *words], stderr=subprocess.PIPE, text=True)
+    tracer = subprocess.Popen([os.path.join(bench.build, "dyntrace"), "trace", "-p", str(pid), "-o", output, *words],
+                              stderr=subprocess.PIPE, text=True)
     tracer.stderr.readline()  # it says when the probe is in
     return tracer
 
@@ -98,15 +115,15 @@ def floor_seconds(bench, size):
     return after.user + after.system - before.user - before.system
 
 
-def rates(bench, threads, hits, words):
-    calls = hits // threads
+def rates(bench, threads, hits, each, words):
+    calls = hits // threads // each
     idle = measure(bench, threads, 1, words)
     base = measure(bench, threads, calls, None)
     row = measure(bench, threads, calls, words)
     events = row["events"] or 1
     writer, reader = row["target"] - base["target"], row["reader"] - idle["reader"]
     floor = floor_seconds(bench, row["bytes"])
-    good = row["lost"] == 0 and row["events"] == calls * threads
+    good = row["lost"] == 0 and row["events"] == calls * threads * each
     return good, {
         "events a second, on disk": row["events"] / row["seconds"],
         "bytes an event": row["bytes"] / events,
@@ -138,7 +155,7 @@ def memory(bench, threads):
     output = bench.path("memory")
     spin = Spin(bench, threads, 20)
     before = resident_kib(spin.pid)
-    tracer = start_tracer(bench, spin.pid, output, [])
+    tracer = start_tracer(bench, spin.pid, output, BARE)
     spin.go()
     row = {"pool KiB": resident_kib(spin.pid, "pool"), "target KiB": resident_kib(spin.pid) - before,
            "dyntrace KiB": resident_kib(tracer.pid)}
@@ -150,19 +167,20 @@ def memory(bench, threads):
 
 def run(bench, args):
     hits = QUICK_HITS if args.quick else HITS
-    block = ["--mode", "block", "--buffer-size", "16M"]
-    cases = [("1 thread, block", 1, block), ("2 threads, block", 2, block), ("1 thread, default", 1, [])]
     figures, good = {}, True
-    print("Recording to a RAM disk, bare hits at full speed; start and end of dyntrace taken off:\n")
-    for title, threads, words in cases:
-        complete, figures[title] = rates(bench, threads, hits, words)
+    print("Recording to a RAM disk at full speed; start and end of dyntrace taken off:\n")
+    for title, threads, each, words in CASES:
+        complete, figures[title] = rates(bench, threads, hits, each, words)
         good &= complete
     names = list(next(iter(figures.values())))
-    print(f"{'':36}" + "".join(f"{title:>20}" for title in figures))
+    print(f"{'':36}" + "".join(f"{title:>18}" for title in figures))
     for name in names:
-        print(f"{name:36}" + "".join(f"{figures[title][name]:>20,.2f}" for title in figures))
-    reached = figures["1 thread, block"]["reader against writer"]
-    print(f"\n{'met' if reached <= GOAL else 'MISSED'}: reader against writer: {reached:.2f}, at most {GOAL}\n")
+        print(f"{name:36}" + "".join(f"{figures[title][name]:>18,.2f}" for title in figures))
+    for name, goal in (("reader against writer", GOAL), ("the same without the file system", GOAL_ALONE)):
+        worst = max(figures, key=lambda title: figures[title][name])
+        reached = figures[worst][name]
+        print(f"\n{'met' if reached <= goal else 'MISSED'}: {name}: at most {goal}; the most is {reached:.2f}, {worst}")
+    print()
     print("Memory against threads that live at the same time, default pool (64 MiB, taken as a whole), 20 hits of each:\n")
     rows = {count: memory(bench, count) for count in THREADS}
     columns = list(rows[THREADS[0]])

@@ -40,6 +40,7 @@
 
 int foo(int a, long b, char *c);
 long foo6(long a, long b, long c, long d, long e, long f);
+void foo_text(const char *text);
 
 /* noipa: some tracers don't keep the registers that -fipa-ra would keep values in over these calls. */
 __attribute__((noipa)) int foo(int a, long b, char *c)
@@ -56,6 +57,12 @@ __attribute__((noipa)) long foo6(long a, long b, long c, long d, long e, long f)
 	return a + f;
 }
 
+__attribute__((noipa)) void foo_text(const char *text)
+{
+	POINT(foo_text, text);
+	WITH_FRAME();
+}
+
 static __thread uint64_t ring[RING_WORDS];
 static __thread uint32_t ring_next;
 
@@ -64,6 +71,18 @@ __attribute__((noipa)) static void record(void)
 {
 	ring[ring_next++ % RING_WORDS] = __builtin_ia32_rdtsc();
 	__asm__ volatile("" ::: "memory");
+}
+
+/* A call between two readings of the clock, compiled in, and a branch: nothing cheaper tells whether
+ * a call took long. */
+__attribute__((noipa)) static long timed(long a, long b, long c, long d, long e, long f)
+{
+	uint64_t start = __builtin_ia32_rdtsc();
+	long result = foo6(a, b, c, d, e, f);
+
+	if (__builtin_expect(__builtin_ia32_rdtsc() - start > 1ull << 40, 0))
+		ring[ring_next++ % RING_WORDS] = start;
+	return result;
 }
 
 static void loop_foo(long n)
@@ -76,6 +95,12 @@ static void loop_foo6(long n)
 {
 	for (long i = 0; i < n; i++)
 		foo6(i, 2, 3, 4, 5, 6);
+}
+
+static void loop_foo_text(long n)
+{
+	for (long i = 0; i < n; i++)
+		foo_text("a text of 20 letters");
 }
 
 static void loop_rdtsc(long n)
@@ -96,15 +121,23 @@ static void loop_record(long n)
 		record();
 }
 
+static void loop_timed(long n)
+{
+	for (long i = 0; i < n; i++)
+		timed(i, 2, 3, 4, 5, 6);
+}
+
 static const struct kind {
 	const char *name;
 	void (*loop)(long n);
 } kinds[] = {
 	{ "foo", loop_foo },
 	{ "foo6", loop_foo6 },
+	{ "foo_text", loop_foo_text },
 	{ "rdtsc", loop_rdtsc },
 	{ "empty", loop_empty },
 	{ "record", loop_record },
+	{ "timed", loop_timed },
 };
 
 struct job {

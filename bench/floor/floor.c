@@ -80,7 +80,9 @@ struct variant {
 	X(args_final, 56, "    (a) + six words, final header only")                              \
 	X(args_redzone, 56, "    (c) + six words, header pending then final")                    \
 	X(args_rz_final, 56, "    (c) + six words, final header only")                           \
-	X(args_jmp, 56, "    (a) + six words, pending/final, jmp [rip+pointer] on")
+	X(args_jmp, 56, "    (a) + six words, pending/final, jmp [rip+pointer] on")           \
+	X(shared, 8, "(h) (f) with a routine from the slot to the event")                        \
+	X(args_shared, 56, "    (g) with such a routine, jmp [rip+pointer] on")
 
 #define DECLARE(name, size, what)                                                                \
 	void floor_##name(long n), busy_##name(long n), foo_##name(void);

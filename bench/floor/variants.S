@@ -20,6 +20,7 @@
  *   off     the switch says off
  *   args    six payload words behind the header
  *   pending store the header first with PENDING, and again when the payload is there
+ *   shared  the part from the slot to the event's address is a routine that the trampoline calls
  *
  * Registers in a trampoline: rcx the slot, rdx the clock, rbx the reserve word, rax the old one.
  */
@@ -152,7 +153,7 @@
 	LOOP	\name, 1, busy_\name
 .endm
 
-.macro PROBE name, save=push, tid=1, gap=1, last=1, events=1, xchg=1, switch=none, off=0, args=0, pending=1
+.macro PROBE name, save=push, tid=1, gap=1, last=1, events=1, xchg=1, switch=none, off=0, args=0, pending=1, shared=0
 	.set	size_\name, 8 + 48 * \args
 
 	/* the probed function */
@@ -195,6 +196,12 @@ oncx_\name:
 .ifc \switch, cmp
 	cmp	byte ptr [rip + switch_\name], 0
 	je	restore_\name
+.endif
+.if \shared
+	call	routine_\name
+	.text	1
+	.p2align 6
+routine_\name:
 .endif
 	/* the slot */
 	rdfsbase rbx
@@ -245,6 +252,10 @@ retry_\name:
 	mov	ebx, ebx
 	movabs	rax, offset floor_pool
 	add	rbx, rax
+.if \shared
+	ret
+	.text	0
+.endif
 .if \args
 .if \pending
 	or	rdx, PENDING + 7
@@ -420,5 +431,7 @@ tramp_detour:
 	PROBE	args_redzone, args=1, save=redzone
 	PROBE	args_rz_final, args=1, save=redzone, pending=0
 	PROBE	args_jmp, args=1, switch=jmp
+	PROBE	shared, switch=jmp, shared=1
+	PROBE	args_shared, args=1, switch=jmp, shared=1
 
 	.section .note.GNU-stack, "", @progbits

@@ -75,6 +75,14 @@ class Args(Dyntrace):
     what = ("--function", "foo6")
 
 
+class Text(Dyntrace):
+    name = "dyntrace-text"
+    title = "dyntrace: entry, a string of 20 bytes"
+    kind = "foo_text"
+    calls = 250_000
+    what = ("--function", "foo_text")
+
+
 class Off(Case):
     name = "dyntrace-off"
     title = "dyntrace: probe in place but off"
@@ -115,4 +123,4 @@ class Removed(Bare):
         return super().verify(0)
 
 
-CASES = [Bare, Args, Off, Removed]
+CASES = [Bare, Args, Text, Off, Removed]

@@ -96,4 +96,10 @@ class Args(Lttng):
     kind = "foo6"
 
 
-CASES = [Bare, Args]
+class Text(Lttng):
+    name = "lttng-text"
+    title = "LTTng-UST: static tracepoint, a string of 20 bytes"
+    kind = "foo_text"
+
+
+CASES = [Bare, Args, Text]
