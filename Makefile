@@ -2,6 +2,7 @@
 
 PREFIX ?= /usr/local
 DESTDIR ?=
+STAGE = $(patsubst %/,%,$(DESTDIR))
 BUILD ?= build
 ASAN_BUILD ?= build-asan
 FUZZ_BUILD ?= build-fuzz
@@ -50,12 +51,14 @@ bench: $(BUILD)/.packages-bench $(BUILD)/build.ninja ## compare with other trace
 install: $(BUILD)/build.ninja ## install below PREFIX (/usr/local), staged in DESTDIR
 	@$(MESON) configure $(BUILD) -Dprefix=$(PREFIX) >/dev/null
 	@$(call QUIET_NINJA,$(BUILD))
-	@DESTDIR="$(DESTDIR)" $(MESON) install -C $(BUILD) --no-rebuild --quiet
+	@DESTDIR="$(STAGE)" $(MESON) install -C $(BUILD) --no-rebuild --quiet
+	@while read -r file; do case $$file in /*) echo "$${file#"$(STAGE)"}" ;; esac; done <$(BUILD)/meson-logs/install-log.txt >$(BUILD)/installed.txt
 
-uninstall: $(BUILD)/build.ninja ## remove what `make install` installed
-	@sed -n 's|^/|$(DESTDIR)/|p' $(BUILD)/meson-logs/install-log.txt | while read -r file; do rm -f "$$file"; done
+uninstall: ## remove what `make install` installed
+	@[ -e $(BUILD)/installed.txt ] || { echo "nothing was installed from here ('make install' keeps a list in $(BUILD))" >&2; exit 1; }
+	@while read -r file; do [ -d "$(STAGE)$$file" ] || rm -f "$(STAGE)$$file" || exit 1; done <$(BUILD)/installed.txt
 	@for folder in lib/dyntrace share/dyntrace share/doc/dyntrace/examples share/doc/dyntrace include/dyntrace; do \
-		rmdir "$(DESTDIR)$(PREFIX)/$$folder" 2>/dev/null || true; \
+		rmdir "$(STAGE)$(PREFIX)/$$folder" 2>/dev/null || true; \
 	done
 
 deb: $(BUILD)/.packages-deb ## build Debian packages into build/deb/
@@ -88,7 +91,7 @@ $(BUILD)/build.ninja: | $(BUILD)/.packages-build
 	@$(MESON) setup $(MESON_OPTIONS) $(BUILD) >/dev/null || { $(MESON) setup $(MESON_OPTIONS) $(BUILD); exit 1; }
 
 $(ASAN_BUILD)/build.ninja: | $(BUILD)/.packages-build $(BUILD)/.packages-check
-	@$(MESON) setup $(MESON_OPTIONS) -Doptimization=g -Db_sanitize=address,undefined -Db_lundef=false $(ASAN_BUILD) >/dev/null
+	@$(MESON) setup $(MESON_OPTIONS) -Doptimization=g -Ddebug=false -Dc_args=-g1 -Db_sanitize=address,undefined -Db_lundef=false $(ASAN_BUILD) >/dev/null
 
 $(FUZZ_BUILD)/build.ninja: | $(BUILD)/.packages-build $(BUILD)/.packages-check
 	@CC=clang $(MESON) setup $(MESON_OPTIONS) -Dfuzzers=true $(FUZZ_BUILD) >/dev/null

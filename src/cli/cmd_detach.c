@@ -4,11 +4,6 @@
 #include "cli/daemon/daemon_call.h"
 #include "cli/trace/leftovers.h"
 
-static void cleanup_proc(struct proc **proc)
-{
-	proc_close(*proc);
-}
-
 static struct {
 	bool all;
 } args;

@@ -2,6 +2,7 @@
  * dyntrace.c - the program: find the command, parse its options, run it, report its error.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -330,13 +331,21 @@ static int run(int argc, char **argv)
 	return unknown_command(name);
 }
 
+/* errno of a write that failed earlier is lost: the pipe tells. */
+static bool is_reader_gone(void)
+{
+	struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
+
+	return poll(&out, 1, 0) > 0 && (out.revents & POLLERR);
+}
+
 int main(int argc, char **argv)
 {
 	int status = run(argc, argv);
 
 	/* A full disk is a failure; a reader that closes the pipe (head) isn't. */
 	bool unwritten = ferror(stdout);
-	if ((fflush(stdout) || unwritten) && errno != EPIPE && status == EXIT_SUCCESS) {
+	if ((fflush(stdout) || unwritten) && !is_reader_gone() && status == EXIT_SUCCESS) {
 		cli_note("cannot write the output: %s", strerror(errno));
 		return EXIT_FAILURE;
 	}

@@ -60,6 +60,12 @@ static inline uint32_t dt_frame_kept(uint32_t row)
 	return DT_FRAME_KEPT >> 8 * (row >> DT_FRAME_KEPT_SHIFT & DT_FRAME_KEPT_MASK) & 0xff;
 }
 
+/* Has the function returned? */
+static inline int dt_frame_returns(uint32_t row)
+{
+	return (row >> DT_FRAME_ORIGIN_SHIFT & DT_FRAME_ORIGIN_MASK) == DT_FRAME_RETURNS;
+}
+
 /* The end of the trampoline that contains pc, in code up to `limit`. NULL: none. */
 static inline const struct dt_frame_end *dt_frame_find(uint64_t pc, uint64_t limit)
 {

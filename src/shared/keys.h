@@ -59,6 +59,27 @@ static inline uint32_t dt_key_place(uint64_t key, uint32_t bits)
 	return (uint32_t)((key * DT_KEY_MULTIPLIER) >> (64 - bits));
 }
 
+/* The hash of a text, a word at a time: no product waits for another one. */
+static inline uint64_t dt_key_mix(uint64_t hash, uint64_t word, uint32_t at)
+{
+	return hash + (word ^ at * DT_KEY_MULTIPLIER) * (DT_KEY_MULTIPLIER + 2 * at);
+}
+
+/* The last word has the bytes that are left, down to none. */
+static inline uint64_t dt_key_hash(const uint8_t *bytes, uint32_t size)
+{
+	uint64_t hash = size, word = 0;
+
+	for (uint32_t i = 0; i < size; i++) {
+		word |= (uint64_t)bytes[i] << 8 * (i % 8);
+		if (i % 8 == 7) {
+			hash = dt_key_mix(hash, word, i / 8);
+			word = 0;
+		}
+	}
+	return dt_key_mix(hash, word, size / 8);
+}
+
 static inline uint32_t dt_keys_offset(uint32_t bits)
 {
 	return (uint32_t)(sizeof(struct dt_key_table) +

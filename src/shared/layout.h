@@ -79,7 +79,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 48
+#define DT_LAYOUT_VERSION 52
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -259,6 +259,8 @@ struct dt_control {
 	uint64_t stubs; /* where return stub 0 is mapped */
 	uint32_t stub_count; /* stubs written so far: indices are below this */
 	uint32_t block_ms; /* (B8) */
+	uint32_t rows_turn; /* (T4), unwind.h; 0: no row is cached */
+	uint32_t pad4;
 	uint64_t r_debug; /* the loader's struct r_debug; 0: unknown */
 	/* Memory that nothing unmaps while the process lives, so the agent reads it without a
 	 * system call: the segments of the program and its libc, and the stack of the first thread
@@ -301,6 +303,7 @@ struct dt_control {
 	 * unwinder calls. */
 	uint64_t frame_fde, hop_fde, stub_fde;
 	uint64_t find;
+	uint64_t reads[5]; /* routines that trampolines call, by DT_READ_... (reads.h) */
 	uint32_t frames_used;
 	uint32_t counted_count; /* entries in use, holes included */
 	struct dt_counted counted[DT_COUNTED_MAX];
@@ -511,7 +514,9 @@ struct dt_pool {
 	uint32_t room; /* futex: plus one per freed chunk */
 	uint32_t room_wanted; /* a thread sleeps on `room` */
 	uint32_t expired; /* (B8) */
-	uint32_t filtered; /* a traced process has begun to filter its system calls */
+	/* a traced process has begun to filter its system calls: DT_FILTER_NEW, or
+	 * DT_FILTER_JUDGED once the controller looks which process that is */
+	uint32_t filtered;
 	uint32_t modules_asked; /* futex; (N1) */
 	uint32_t modules_answered; /* futex */
 	uint32_t modules_expired;
@@ -659,14 +664,23 @@ static inline uint32_t dt_hash(uint64_t fs_base)
 struct dt_own_stack {
 	uint64_t start;
 	uint64_t size; /* without the room */
-	uint32_t open; /* a plain load of this thread that fails is mended (X3) */
+	/* dt_state.loads, if a plain load of this thread that fails is mended (X3) */
+	uint32_t open;
 	uint32_t shut; /* it waited with another mask, of which one has the signals blocked (X5) */
 	uint32_t loading; /* it may be making plain loads (Q6) */
 	uint16_t pause, pauses; /* hits until the next look at its mask; the next such number */
+	uint64_t pad[4];
 };
+#define DT_NOT_OPEN 0xffffffffu /* no value of dt_state.loads */
 
-/* Pages that a system call has read, by number: a hint. 0: none. */
+_Static_assert(sizeof(struct dt_own_stack) == sizeof(struct dt_slot), "at the same distance");
+
+/* Pages that have been read before, by number: where the page ends; a hint. 0: none. */
 #define DT_PAGES 1024u /* a power of two */
+
+/* Rows of unwind tables that have been found before (target/row_cache.c). */
+#define DT_ROWS_CACHED 8192u /* a power of two */
+#define DT_SINK_WORDS 64u
 
 /* The thread last seen on a part of a stack, by rsp: a guess. 512 adjacent stacks of 8 MiB each
  * have entries of their own. */
@@ -683,12 +697,18 @@ struct dt_quiet {
 
 /* A page that a forked child has as its parent had it (Q7, target/quiet.c). */
 struct dt_inherited {
-	uint32_t filtered; /* the process filters its system calls: the agent makes none (H26) */
+	/* the process filters its system calls: the agent makes none (H26). DT_FILTER_NEW, or
+	 * DT_FILTER_JUDGED by the controller, which found nothing better. */
+	uint32_t filtered;
 	uint32_t tid_offset; /* as dt_control's, found before the filter came; 0: not known */
 	/* a thread of the process forbids itself the clock: those without a slot may not have it */
 	uint32_t clockless;
-	uint32_t pad[DT_PAGE / 4 - 3];
+	uint32_t flags; /* (Q8) DT_NO_READ and the like: what its own filters forbid */
+	uint32_t pad[DT_PAGE / 4 - 4];
 };
+
+#define DT_FILTER_NEW 1u
+#define DT_FILTER_JUDGED 2u
 
 struct dt_state {
 	uint64_t stacks_busy; /* one bit per stack */
@@ -708,7 +728,7 @@ struct dt_state {
 	uint32_t pad2;
 	uint64_t quiet_marks; /* made so far */
 	uint32_t loud; /* threads that may be making a system call in the agent (Q6) */
-	uint32_t pad0;
+	uint32_t loads; /* goes up when plain loads are forbidden: no thread is open any more */
 	uint64_t pad[1];
 	struct dt_slot slots[DT_SLOTS];
 	uint8_t stacks[DT_STACKS][DT_STACK_SIZE] __attribute__((aligned(4096)));
@@ -719,6 +739,9 @@ struct dt_state {
 	struct dt_quiet quiet[DT_STACKS]; /* by stack, which is other memory for it then */
 	struct dt_own_stack own_stacks[DT_SLOTS]; /* by thread slot */
 	uint64_t pages[DT_PAGES];
+	uint64_t rows[DT_ROWS_CACHED];
+	/* where trampolines write events that are lost (codegen/shared_code.h); nobody reads it */
+	uint64_t sink[DT_SINK_WORDS];
 };
 
 /* Address of a slot's word in calls: the slot's address / 8 + this. Used by trampolines. */

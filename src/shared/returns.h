@@ -56,6 +56,8 @@
  *      move. Such a call is known by its goroutine, the address of Go's struct g, which stays, and
  *      the distance of its return address from the stack's upper end, which a move keeps: slot.sp
  *      is the first, slot.tail the second (dt_go_depth). In other late stubs slot.tail is 0.
+ * (R12) The stubs and the code that all exits share stay mapped while a thread is in them, or will
+ *      return to them from a signal's handler.
  */
 #ifndef DYNTRACE_RETURNS_H
 #define DYNTRACE_RETURNS_H

@@ -51,6 +51,15 @@ struct dt_unwind {
 	struct dt_unwind_module modules[];
 };
 
+/*
+ * (T4) The agent keeps rows that it has found, by address. The controller raises
+ * dt_control.rows_turn after each change of the tables, before any code of a new module runs: a row
+ * that was found in an earlier turn isn't believed. Turns are never used again: after DT_TURNS_MAX
+ * of them rows_turn is 0, and no row is kept.
+ */
+#define DT_TURN_BITS 9
+#define DT_TURNS_MAX ((1u << DT_TURN_BITS) - 1)
+
 /* Offsets of registers that the kernel saves for a signal handler, from the word after the
  * handler's return address. */
 #define DT_SIGNAL_RBP 120

@@ -201,7 +201,8 @@ enum wire_type {
 	X(WIRE_PROFILE_COUNT, WIRE_NUMBER) /* files */                                \
 	X(WIRE_PROFILE_ERROR, WIRE_TEXT) /* of a file that isn't used */              \
 	X(WIRE_UNSEEN, WIRE_NUMBER) /* hits while it was off, by estimate */          \
-	X(WIRE_READER_NS, WIRE_NUMBER) /* CPU time of the worker that lists it */
+	X(WIRE_READER_NS, WIRE_NUMBER) /* CPU time of the worker that lists it */     \
+	X(WIRE_COST_MEASURED, WIRE_NUMBER) /* WIRE_COST: in this process; else at least */
 
 enum wire_tag {
 	WIRE_NO_TAG,

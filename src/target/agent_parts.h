@@ -13,6 +13,7 @@
 
 #define SLOW_NEEDED 1 /* slow_find: call slow_path */
 #define SLOW_AGAIN 2 /* no room: slow_wait, then start again */
+#define SLOW_ELSEWHERE 3 /* dt_gather: start again on the thread's own stack */
 #define SLOW_STACK_TRIES 5000 /* pauses for a stack before the hit counts as lost: a second */
 #define SLOW_STACK_PAUSE_NS 100000
 
@@ -30,8 +31,12 @@
 #define STATE_FILTERED 0x101000
 #define STATE_OWN_STACKS 0x162800
 #define STACK_ROOM 16384
+#define SLOT_RESERVE 8
+#define SLOT_LIMIT 16
 #define SLOT_TID 20
 #define SLOT_TID_OFFSET 24
+#define SLOT_LAST 32
+#define SLOT_EVENTS 40
 
 #ifndef __ASSEMBLER__
 
@@ -136,6 +141,9 @@ uint32_t thread_block_tid(const struct dt_control *control);
 /* stack_room.c: finds the calling thread's own stack, once, and notes it for its next hits. On a
  * stack of the agent's, with signals blocked. */
 void stack_room_look(const struct dt_control *control);
+/* stack_room.c: the same before the thread's first event, where no call reads memory: values and
+ * frames can be had only on that stack then. False: nothing new. */
+bool stack_room_look_first(const struct dt_control *control);
 /* stack_room.c: the slot has a new thread. */
 void stack_room_forget(const struct dt_control *control, const struct dt_slot *slot);
 /* stack_room.c: from `from` to the end of the thread's own stack, if `from` is on it and the agent
@@ -170,7 +178,7 @@ static inline struct dt_state *agent_state(const struct dt_control *control)
 	return (struct dt_state *)control->state;
 }
 
-/* What is known of the stack and the mask of the slot's thread. */
+/* The slot's entry of dt_state.own_stacks: the stack and the mask of its thread. */
 static inline struct dt_own_stack *agent_own_stack(const struct dt_control *control,
 						   const struct dt_slot *slot)
 {
@@ -194,6 +202,12 @@ static inline bool agent_is_orphan(const struct dt_control *control)
 static inline bool agent_is_quiet(const struct dt_control *control)
 {
 	return control->flags & DT_NO_SYSCALLS || agent_state(control)->inherited.filtered;
+}
+
+/* DT_NO_READ and the like, and DT_GLIBC: those of all processes, and those of this one (Q8). */
+static inline uint32_t agent_flags(const struct dt_control *control)
+{
+	return control->flags | agent_state(control)->inherited.flags;
 }
 
 /* Counts this thread (Q6) around a system call that is made with signals as they are; false: the

@@ -179,7 +179,7 @@ static bool find_altstack(const struct dt_control *control, struct sys_altstack 
 {
 	uint32_t pid;
 
-	if (control->flags & DT_NO_ALTSTACK || !agent_begin_call(control, &pid))
+	if (agent_flags(control) & DT_NO_ALTSTACK || !agent_begin_call(control, &pid))
 		return false;
 	int64_t error = sys_call3(SYS_SIGALTSTACK, 0, (uint64_t)ret_stack, 0);
 	agent_end_call(control, pid);

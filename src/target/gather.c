@@ -439,7 +439,7 @@ static void store_backtrace(struct gather *g, uint32_t most)
 		return;
 	at = g->at;
 	g->at += 4;
-	g->at = (uint32_t)DT_ROUND_UP(g->at, 8);
+	gather_align(g, 8, 0);
 	count = gather_room(g, most * 8) / 8;
 	count = unwind_walk(g, (uint64_t *)(g->event + g->at), count);
 	*(uint32_t *)(g->event + at) = count;

@@ -14,6 +14,7 @@
 
 #include "shared/program.h"
 #include "agent_parts.h"
+#include "row_cache.h"
 
 #define WINDOWS DT_PREFETCH_MAX
 #define WINDOW_SIZE 320u
@@ -144,16 +145,29 @@ bool text_match(struct gather *g, uint64_t address, uint64_t length, const char 
 uint32_t key_of_number(uint64_t table, uint64_t number);
 uint32_t key_of_text(uint64_t table, const uint8_t *bytes, uint32_t size);
 
-/* unwind.c: its memory. */
-struct unwind {
-	const struct dt_control *control;
-	struct dt_range own; /* gather.own, in whole words */
+/* unwind.c: where a walk up the stack is. */
+struct unwind_place {
 	uint64_t pc, sp, bp;
 	bool exact; /* pc is the next instruction, not a return address */
+	bool over; /* all frames have been found */
+};
+
+/* unwind.c: what a walk knows of the process and the thread. */
+struct unwind_map {
+	const struct dt_control *control;
+	struct row_cache cache;
+	struct dt_range own; /* of the thread's own stack, in whole words */
+	struct dt_range stubs; /* return stubs */
+};
+
+/* unwind.c: its memory. */
+struct unwind {
+	struct unwind_map map;
+	struct unwind_place at;
 	bool broken;
 	bool has_read; /* the event's windows have other bytes now */
 	uint64_t start, size; /* of the copied piece */
-	uint64_t *window; /* the event's windows, all of them */
+	uint64_t *window; /* the event's windows, all of them; NULL: only the own stack is read */
 };
 
 /* unwind.c: stores return addresses, after the probe's own; gives their number. */

@@ -154,8 +154,8 @@ static void late_search(const struct dt_control *control, uint32_t first)
 
 	for (uint32_t index = first; index; index = slots[index].next)
 		length++;
-	if (length < LATE_SEARCH_FROM || length & (length - 1) || control->flags & DT_NO_READ ||
-	    agent_is_quiet(control))
+	if (length < LATE_SEARCH_FROM || length & (length - 1) ||
+	    agent_flags(control) & DT_NO_READ || agent_is_quiet(control))
 		return;
 	for (uint32_t index = first; index; index = slots[index].next) {
 		uint64_t sp = __atomic_load_n(&slots[index].sp, __ATOMIC_ACQUIRE);

@@ -25,6 +25,10 @@
  * (Q7) A forked child has its parent's filters, and so its parent's dt_inherited.filtered. Nobody
  *      else's: a child that filters itself costs its siblings nothing.
  *
+ * (Q8) The controller judges such a filter, and writes to that process's own page what it forbids:
+ *      dt_inherited.flags first, then dt_inherited.filtered. Children that are forked later have
+ *      both.
+ *
  * The thread block says who the thread is (dt_control.tid_offset; of a program that has begun under
  * dyntrace, and had no thread block then, dt_inherited.tid_offset). Only the controller tells which
  * threads have ended; it looks for chunks by itself. Nothing waits.
@@ -44,10 +48,15 @@ _Static_assert(QUIET_UNWIND + sizeof(struct unwind) <= DT_STACK_SIZE, "memory of
 
 #define QUIET_WAIT 20000000u /* pauses: about a second */
 
+#define QUIET_DRAIN 2000u /* pauses, some microseconds at least: a store reaches memory meanwhile */
+
 uint64_t quiet_wait(const struct dt_control *control)
 {
 	const uint32_t *loud = &agent_state(control)->loud;
 
+	loads_forbid(control);
+	for (uint32_t i = 0; i < QUIET_DRAIN; i++)
+		sys_pause(); /* X7 */
 	for (uint32_t i = 0; i < QUIET_WAIT; i++) {
 		if ((int32_t)__atomic_load_n(loud, __ATOMIC_SEQ_CST) <= 0 && !loads_any(control))
 			break;

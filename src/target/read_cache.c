@@ -78,7 +78,11 @@ static uint32_t read_plain(const struct gather *g, uint64_t from, void *to, uint
 
 	if (known > most)
 		known = most;
-	return known ? (uint32_t)(known - loads_copy(to, from, known)) : 0;
+	if (!known)
+		return 0;
+	known -= loads_copy(to, from, known);
+	loads_note(g->control, from, known);
+	return (uint32_t)known;
 }
 
 static uint32_t read_window(struct gather *g, uint64_t from, void *to, uint32_t least,
@@ -89,6 +93,7 @@ static uint32_t read_window(struct gather *g, uint64_t from, void *to, uint32_t 
 
 	if (most && read_cache_direct(g, from) >= most) {
 		copy(to, (const uint8_t *)from, most);
+		loads_note(g->control, from, most);
 		return most;
 	}
 	got = read_plain(g, from, to, most);

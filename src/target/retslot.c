@@ -347,7 +347,7 @@ static bool retslot_is_gone(const struct retslot_call *call, uint32_t index, uin
 
 	if (safe_stable(call->control, sp))
 		word = *(const volatile uint64_t *)sp;
-	else if (call->control->flags & DT_NO_READ || agent_is_quiet(call->control))
+	else if (agent_flags(call->control) & DT_NO_READ || agent_is_quiet(call->control))
 		return false; /* nobody can tell */
 	else if (sys_read_self(sp, &word, sizeof(word)) != sizeof(word))
 		return true;

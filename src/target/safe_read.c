@@ -25,10 +25,10 @@ uint64_t safe_read_list(const struct dt_control *control, const struct sys_iovec
 {
 	uint32_t pid;
 
-	if (control->flags & DT_NO_READ || !agent_begin_call(control, &pid))
+	if (agent_flags(control) & DT_NO_READ || !agent_begin_call(control, &pid))
 		return 0;
-	int64_t done = sys_call6(SYS_PROCESS_VM_READV, pid ? pid : sys_getpid(), (uint64_t)local,
-				 locals, (uint64_t)remote, remotes, 0);
+	int64_t done = sys_copy_own(SYS_PROCESS_VM_READV, pid ? pid : sys_getpid(), local, locals,
+				    remote, remotes);
 	agent_end_call(control, pid);
 	return done < 0 ? 0 : (uint64_t)done;
 }

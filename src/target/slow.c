@@ -3,6 +3,8 @@
  */
 #include "agent_parts.h"
 
+#include "shared/reads.h"
+
 #define SLOW_WAIT_NS 50000000u
 
 /* Its name contains the layout's version: a controller of another version doesn't find it. */
@@ -23,6 +25,14 @@ _Static_assert(STATE_OWN_STACKS == offsetof(struct dt_state, own_stacks), "gathe
 _Static_assert(STACK_ROOM == DT_STACK_ROOM, "gather.S");
 _Static_assert(SLOT_TID == offsetof(struct dt_slot, tid), "gather.S");
 _Static_assert(SLOT_TID_OFFSET == offsetof(struct dt_slot, tid_offset), "gather.S");
+_Static_assert(SLOT_RESERVE == offsetof(struct dt_slot, reserve), "reads.S");
+_Static_assert(SLOT_LIMIT == offsetof(struct dt_slot, limit), "reads.S");
+_Static_assert(SLOT_LAST == offsetof(struct dt_slot, last), "reads.S");
+_Static_assert(SLOT_EVENTS == offsetof(struct dt_slot, events), "reads.S");
+_Static_assert(sizeof(((struct dt_control *)0)->reads) == DT_READS * 8, "reads.h");
+_Static_assert(DT_PAGES == 1024 && DT_PAGE == 4096, "reads.S");
+_Static_assert(DT_EVENT_ID_BITS == 24 && DT_EVENT_PENDING == 0x800000, "reads.S");
+_Static_assert(DT_CLOCK_GAP_SHIFT == 39, "reads.S");
 _Static_assert(1u << STATE_STACK_SHIFT == DT_STACK_SIZE && DT_STACKS == 64, "slow.S");
 
 /* Does the call want a return stub? Then `size` is the address of its struct dt_return_site. */
@@ -198,7 +208,7 @@ static uint64_t slow_wait_loud(const struct dt_control *control, uint64_t *deadl
 		__atomic_store_n(&pool->expired, 1, __ATOMIC_RELAXED);
 		return 1;
 	}
-	/* Pairs with pool_free_chunk: it raises `room`, then looks at `room_wanted`. */
+	/* Pairs with pool_tell_room: it raises `room`, then looks at `room_wanted`. */
 	__atomic_store_n(&pool->room_wanted, 1, __ATOMIC_SEQ_CST);
 	if (slow_pool_is_empty(control) && slow_may_wait(control))
 		sys_futex_wait(&pool->room, room, SLOW_WAIT_NS);

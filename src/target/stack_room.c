@@ -25,6 +25,7 @@
 #define BLOCK_SELF 0x10u
 #define BLOCK_FIRST 0x300u
 #define BLOCK_END 0x900u
+#define BLOCK_SURE 0x700u /* bytes that every glibc's struct has, those words among them */
 #define ABOVE_LEAST 0x400u /* bytes of the stack above the block's start: its struct */
 #define ABOVE_MOST 0x4000u
 
@@ -42,7 +43,8 @@ void stack_room_forget(const struct dt_control *control, const struct dt_slot *s
 	struct dt_own_stack *own = agent_own_stack(control, slot);
 
 	note(own, 0, 0);
-	own->open = own->shut = own->loading = 0; /* X3 */
+	own->open = DT_NOT_OPEN; /* X3 */
+	own->shut = own->loading = 0;
 	own->pause = own->pauses = 0;
 }
 
@@ -65,17 +67,41 @@ static bool is_stack(const uint64_t words[3], uint64_t block)
 	       start + size > block;
 }
 
+static uint64_t read_block(const struct dt_control *control, uint64_t from, uint64_t *words,
+			   uint64_t count)
+{
+	if (!(agent_flags(control) & DT_NO_READ))
+		return safe_read(control, sys_fs_base() + from, words, count * 8) / 8;
+	for (uint64_t i = 0; i < count; i++)
+		words[i] = sys_fs_long(from + i * 8);
+	return count;
+}
+
+/* The words that can be read. Where a filter forbids to ask, only glibc's own are sure to be. */
+static uint64_t readable_words(const struct dt_control *control)
+{
+	uint64_t block = sys_fs_base(), page_left = DT_PAGE - (block & (DT_PAGE - 1));
+	uint64_t sure = page_left > BLOCK_SURE ? page_left : BLOCK_SURE;
+
+	if (!(agent_flags(control) & DT_NO_READ))
+		return (BLOCK_END - BLOCK_FIRST) / 8;
+	if (!(agent_flags(control) & DT_GLIBC) || !block || block & 7 || block >> 47)
+		return 0;
+	return ((sure < BLOCK_END ? sure : BLOCK_END) - BLOCK_FIRST) / 8;
+}
+
 /* From its thread block; an end of 0: unknown. */
 static struct dt_range find_in_block(const struct dt_control *control)
 {
 	uint64_t words[(BLOCK_END - BLOCK_FIRST) / 8], self[BLOCK_SELF / 8 + 1];
-	uint64_t block = sys_fs_base();
+	uint64_t block = sys_fs_base(), most = readable_words(control);
 	struct dt_range found = { 0, 0 };
 
-	if (safe_read(control, block, self, sizeof(self)) != sizeof(self) || self[0] != block ||
-	    self[BLOCK_SELF / 8] != block)
+	if (!most ||
+	    read_block(control, 0, self, BLOCK_SELF / 8 + 1) != BLOCK_SELF / 8 + 1 ||
+	    self[0] != block || self[BLOCK_SELF / 8] != block)
 		return found;
-	uint64_t count = safe_read(control, block + BLOCK_FIRST, words, sizeof(words)) / 8;
+	uint64_t count = read_block(control, BLOCK_FIRST, words, most);
 	for (uint64_t i = 0; i + 3 <= count; i++) {
 		if (!is_stack(words + i, block))
 			continue;
@@ -97,6 +123,18 @@ static struct dt_range find(const struct dt_control *control, const struct dt_sl
 	return found;
 }
 
+bool stack_room_look_first(const struct dt_control *control)
+{
+	const struct dt_slot *slot = slow_find_ours(control);
+
+	if (!(agent_flags(control) & DT_NO_READ) ||
+	    (slot && agent_own_stack(control, slot)->start))
+		return false;
+	stack_room_look(control);
+	slot = slow_find_ours(control);
+	return slot && agent_own_stack(control, slot)->size;
+}
+
 void stack_room_look(const struct dt_control *control)
 {
 	struct sys_altstack other = { 0, SYS_SS_DISABLE, 0, 0 };
@@ -107,7 +145,7 @@ void stack_room_look(const struct dt_control *control)
 		slot = slow_find_ours(control);
 	struct dt_own_stack *own = slot ? agent_own_stack(control, slot) : NULL;
 
-	if (!own || own->start || control->flags & DT_NO_ALTSTACK)
+	if (!own || own->start || agent_flags(control) & DT_NO_ALTSTACK)
 		return;
 	struct dt_range stack = find(control, slot);
 	bool fails = !stack.end || sys_call3(SYS_SIGALTSTACK, 0, (uint64_t)&other, 0);

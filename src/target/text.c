@@ -148,6 +148,7 @@ static uint32_t put_ascii(struct gather *g, uint64_t address, uint64_t length, u
 		g->at += count;
 		done += count;
 	}
+	loads_note(g->control, address, done); /* the next time the trampoline may read it */
 	return done;
 }
 
@@ -357,7 +358,7 @@ void text_store_comm(struct gather *g)
 
 	if (!g->event || g->over || NAME_SIZE + MARK_ROOM > g->program->size_max - g->at)
 		return;
-	if (g->control->flags & DT_NO_NAME || !agent_begin_call(g->control, &pid)) {
+	if (agent_flags(g->control) & DT_NO_NAME || !agent_begin_call(g->control, &pid)) {
 		put_text(g, "(unreadable)");
 	} else {
 		sys_call3(SYS_PRCTL, SYS_PR_GET_NAME, (uint64_t)name, 0);

@@ -70,22 +70,17 @@ static bool thread_look_known(uint64_t base, uint32_t tid, uint64_t *ret_offset)
 	return found == 1;
 }
 
-static inline uint64_t thread_fs_word(uint64_t offset)
-{
-	return sys_fs_word(offset) | (uint64_t)sys_fs_word(offset + 4) << 32;
-}
-
 /* The same without a call, where a filter forbids it: reads only what must be readable, the page
  * on which the FS base lies, and all of a block of glibc's. */
 static bool thread_look_here(const struct dt_control *control, uint64_t base, uint32_t tid,
 			     uint64_t *ret_offset)
 {
 	uint64_t page_left = DT_PAGE - (base & (DT_PAGE - 1));
-	bool glibc = control->flags & DT_GLIBC;
+	bool glibc = agent_flags(control) & DT_GLIBC;
 
-	if (base & 7 || page_left < MUSL_OLD_TID + 4 || thread_fs_word(0) != base)
+	if (base & 7 || page_left < MUSL_OLD_TID + 4 || sys_fs_long(0) != base)
 		return false;
-	if ((glibc || page_left >= GLIBC_TID + 4) && thread_fs_word(GLIBC_SELF) == base &&
+	if ((glibc || page_left >= GLIBC_TID + 4) && sys_fs_long(GLIBC_SELF) == base &&
 	    sys_fs_word(GLIBC_TID) == tid)
 		*ret_offset = GLIBC_TID;
 	else if (!glibc && sys_fs_word(MUSL_TID) == tid)
@@ -122,7 +117,7 @@ static void thread_look(const struct dt_control *control, struct thread_who *who
 	bool usable = who->base && !(who->base & 3) && !(who->base >> 47);
 	bool found = false;
 
-	if (usable && control->flags & DT_NO_READ)
+	if (usable && agent_flags(control) & DT_NO_READ)
 		found = thread_look_here(control, who->base, who->tid, &who->tid_offset);
 	else if (usable)
 		found = thread_look_known(who->base, who->tid, &who->tid_offset) ||
@@ -183,7 +178,7 @@ static bool thread_seize_dead(const struct dt_control *control, struct dt_slot *
 	uint32_t owner = __atomic_load_n(&slot->real_tid, __ATOMIC_ACQUIRE);
 
 	if (owner != THREAD_GONE &&
-	    (!owner || control->flags & DT_NO_LIVE || agent_is_quiet(control) ||
+	    (!owner || agent_flags(control) & DT_NO_LIVE || agent_is_quiet(control) ||
 	     !sys_thread_is_dead(owner)))
 		return false;
 	return thread_seize(control, slot, owner);
@@ -370,7 +365,7 @@ uint32_t thread_block_tid(const struct dt_control *control)
 	uint64_t base = sys_fs_base();
 	uint32_t offset = thread_tid_offset(control);
 
-	if (!offset || !base || base & 7 || base >> 47 || thread_fs_word(0) != base)
+	if (!offset || !base || base & 7 || base >> 47 || sys_fs_long(0) != base)
 		return 0;
 	return sys_fs_word(offset);
 }

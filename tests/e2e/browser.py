@@ -36,7 +36,7 @@ class Browser:
                                             env={**os.environ, "HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_CACHE_HOME": folder})
         os.close(from_us[0])
         os.close(to_us[1])
-        self.writer, self.reader, self.session = from_us[1], to_us[0], None
+        self.writer, self.reader, self.session, self.target = from_us[1], to_us[0], None, None
 
     def close(self):
         """Ends all of its processes: they are one session."""
@@ -85,16 +85,23 @@ class Browser:
     # ---- pages ----
 
     def open(self, path, width=1280, height=900, dark=False, ready="document.readyState === 'complete'", scale=1):
-        """Opens a file in a page of its own and waits until the expression is true."""
-        self.session, self.events = None, []
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        """Opens a file in a page of its own and waits until the expression is true of it, not of the blank page before it (an SVG has no body)."""
+        self.leave()
+        self.target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
         self.resize(width, height, scale)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.call("Page.navigate", url=path if "://" in path else "file://" + path)
-        self.wait(ready)
+        self.wait(f"location.href !== 'about:blank' && (document.body || document.documentElement.tagName === 'svg') && ({ready})")
+
+    def leave(self):
+        """Closes the page, if one is open."""
+        self.session = None
+        if self.target:
+            self.call("Target.closeTarget", targetId=self.target)
+        self.target, self.events = None, []
 
     def resize(self, width, height, scale=1):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False)

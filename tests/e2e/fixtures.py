@@ -123,12 +123,19 @@ def program(processes, program_path):
         one.close()
 
 
-@pytest.fixture
-def browser(scratch):
-    """Chromium, without a window and without a network."""
-    one = browsers.Browser(scratch)
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    """One process for all tests of a file: its start takes longer than most pages."""
+    one = browsers.Browser(str(tmp_path_factory.mktemp("chromium")))
     yield one
     one.close()
+
+
+@pytest.fixture
+def browser(chromium):
+    """Chromium, without a window and without a network."""
+    yield chromium
+    chromium.leave()
 
 
 @pytest.fixture
@@ -185,8 +192,8 @@ def spin(program, program_path, scratch, processes):
 
 @pytest.fixture
 def own_name():
-    """A name that no other process has."""
-    return f"spin{os.getpid()}"
+    """A name that no other process has, and no other's name begins like it."""
+    return f"spin{os.getpid()}-own"
 
 
 @pytest.fixture

@@ -185,6 +185,7 @@ class Redis:
     def __init__(self, processes, scratch):
         self.socket = os.path.join(scratch, "redis.sock")
         self.processes = processes
+        self.loads = []
         self.process = processes.start(
             ["redis-server", "--port", 0, "--unixsocket", self.socket, "--save", "", "--appendonly", "no",
              "--dir", scratch, "--daemonize", "no", "--logfile", os.path.join(scratch, "redis.log")],
@@ -192,14 +193,27 @@ class Redis:
         self.pid = self.process.pid
         until(lambda: self.process.poll() is not None or self.answers(), "redis-server to answer")
         assert self.process.poll() is None, "redis-server ended"
+        self.settle()
+
+    def connected(self):
+        """Whether redis holds a connection: its own end of one is a socket of that name, like the one that listens, in state 3."""
+        with open(f"/proc/{self.pid}/net/unix") as lines:
+            return any(line.endswith(f" {self.socket}\n") and line.split()[5] == "03" for line in lines)
+
+    def settle(self):
+        """Waits until redis has closed the connections of clients that have ended: it does so some time after their end."""
+        until(lambda: self.process.poll() is not None or any(load.poll() is None for load in self.loads) or
+              not self.connected(), "redis-server to close its connections")
 
     def answers(self):
         return os.path.exists(self.socket) and subprocess.run(
             ["redis-cli", "-s", self.socket, "ping"], capture_output=True, text=True).stdout == "PONG\n"
 
     def cli(self, *words):
-        return subprocess.run(["redis-cli", "-s", self.socket, *map(str, words)], check=True,
+        said = subprocess.run(["redis-cli", "-s", self.socket, *map(str, words)], check=True,
                               capture_output=True, text=True).stdout.rstrip("\n")
+        self.settle()
+        return said
 
     def info(self, section):
         lines = self.cli("info", section).splitlines()
@@ -213,17 +227,62 @@ class Redis:
         """Runs redis-benchmark to its end."""
         subprocess.run(["redis-benchmark", "-s", self.socket, "-q", "-n", str(requests), "-c", str(clients),
                         "-t", tests], check=True, capture_output=True)
+        self.settle()
 
     def load(self, clients=2):
         """redis-benchmark in the background, until the test ends or stops it."""
-        return self.processes.start(["redis-benchmark", "-s", self.socket, "-q", "-l", "-c", clients, "-t", "set,get"],
-                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.loads.append(self.processes.start(
+            ["redis-benchmark", "-s", self.socket, "-q", "-l", "-c", clients, "-t", "set,get"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        return self.loads[-1]
 
 
 def needs_user_namespaces():
     """Skips the test where the kernel makes none."""
     if subprocess.run(["unshare", "--user", "true"], capture_output=True).returncode:
         pytest.skip("the kernel makes no user namespaces here (for a process in a chroot it never does)")
+
+
+class Cgroup:
+    """A cgroup of the test's own."""
+
+    def __init__(self, path):
+        self.path = path
+
+    @classmethod
+    def find(cls, choices):
+        """(cgroup, choice) of the first choice, (folder, files, ...), whose folder makes cgroups with these files; (None, None)."""
+        for choice in choices:
+            path = os.path.join(choice[0], f"dyntrace-test-{os.getpid()}")
+            try:
+                os.mkdir(path)
+            except OSError:
+                continue
+            if all(os.path.exists(os.path.join(path, name)) for name in choice[1]):
+                return cls(path), choice
+            os.rmdir(path)
+        return None, None
+
+    def write(self, name, value):
+        with open(os.path.join(self.path, name), "w") as file:
+            file.write(str(value))
+
+    def read(self, name):
+        with open(os.path.join(self.path, name)) as file:
+            return file.read()
+
+    def end(self):
+        """Kills what is left in it, and removes it."""
+        for pid in self.read("cgroup.procs").split():
+            os.kill(int(pid), signal.SIGKILL)
+        until(self.removed, "the cgroup to be empty")
+
+    def removed(self):
+        try:
+            os.rmdir(self.path)
+        except OSError:  # a process is still about to end
+            return False
+        return True
 
 
 # ---- looking at a process --------------------------------------------------------------------------
@@ -249,14 +308,14 @@ def text(pid):
 
 
 def descriptors(pid):
-    """The open files of a process: {number: link}."""
+    """The open files of a process: {number: link}. redis reads its own /proc/PID/stat ten times per second: such files are left out."""
     found = {}
     for name in os.listdir(f"/proc/{pid}/fd"):
         try:
             found[int(name)] = os.readlink(f"/proc/{pid}/fd/{name}")
         except FileNotFoundError:  # closed meanwhile
             pass
-    return found
+    return {number: link for number, link in found.items() if not link.startswith(f"/proc/{pid}/")}
 
 
 def threads(pid):
@@ -275,6 +334,23 @@ def status(pid, key):
         return next(line.split(":", 1)[1].strip() for line in file if line.startswith(key + ":"))
 
 
+def build_path():
+    return os.path.abspath(os.environ.get("DYNTRACE_BUILD", os.path.join(ROOT, "build")))
+
+
+def gdb_words(pid):
+    """gdb, attached to the process, which can call functions there whatever registers the processor has."""
+    folder = os.path.join(build_path(), "tests", "programs")  # LD_PRELOAD takes no path with a colon or a space
+    return ["env", "-C", folder, "LD_PRELOAD=./wide_registers.so", "gdb", "-q", "-nx", "-batch", "-p", str(pid)]
+
+
+def difference(start, before, now):
+    """The first place where two texts of a mapping differ, and the number of bytes that do."""
+    places = [at for at, (old, new) in enumerate(zip(before, now)) if old != new]
+    at = places[0] if places else min(len(before), len(now))
+    return f"{start:#x}+{at:#x}: {before[at:at + 16].hex()}, now {now[at:at + 16].hex()}; {len(places)} bytes in all"
+
+
 class Snapshot:
     """The state of a process now; assert_unchanged compares it with the state then."""
 
@@ -289,11 +365,11 @@ class Snapshot:
             return [line for line in lines if not busy or len(line.split()) > 5 or "x" in line.split()[1]]
         before, now = comparable(self.maps), comparable(maps(self.pid))
         assert now == before, "maps:\n" + "\n".join(difflib.unified_diff(before, now, lineterm="", n=1))
-        changed = [hex(start) for start, code in text(self.pid).items() if self.text[start] != code]
-        assert not changed, f"text differs in the mappings at {changed}"
+        changed = [difference(start, self.text[start], code) for start, code in text(self.pid).items() if self.text[start] != code]
+        assert not changed, f"text differs: {changed}"
         open_now = descriptors(self.pid)
         assert not [link for link in open_now.values() if "dyntrace" in os.path.basename(link)]
-        assert busy or open_now == self.descriptors
+        assert busy or open_now == self.descriptors, f"open: {open_now}; before: {self.descriptors}"
         assert status(self.pid, "TracerPid") == "0"
 
 
@@ -304,7 +380,7 @@ Event = collections.namedtuple("Event", "name ns tid pid fields context")
 
 def judge_folder():
     """Where babeltrace2 finds tests/judge; without a colon, which would separate two folders."""
-    path = os.path.join(os.path.abspath(os.environ.get("DYNTRACE_BUILD", os.path.join(ROOT, "build"))), "tests", "judge")
+    path = os.path.join(build_path(), "tests", "judge")
     if ":" not in path:
         return path
     folder = tempfile.mkdtemp(prefix="dyntrace-judge-")
@@ -468,7 +544,7 @@ class Tracing:
         """Ends dyntrace as Ctrl-C does; gives the Trace, if there is one."""
         self.process.send_signal(number)
         self.stdout, self.stderr = self.process.communicate(timeout=30)
-        assert self.process.returncode == status, self.stderr
+        assert self.process.returncode == status, (self.process.returncode, self.stderr)
         return None if self.is_counting else Trace(self.output)
 
 

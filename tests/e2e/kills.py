@@ -1,6 +1,7 @@
 """kill -9 of a controller at a chosen step: strace delivers it at the nth system call of a kind."""
 import os
 import re
+import signal
 import subprocess
 
 from harness import Snapshot
@@ -10,7 +11,7 @@ STEPS = ("ptrace", "pwrite64")  # system calls that affect the target
 
 
 def watched(call, words, extra, **options):
-    """Runs a controller under strace."""
+    """Runs a controller under strace. (Its --seccomp-bpf would be faster, and leaves injected signals out.)"""
     return subprocess.run(["strace", "-f", "-qq", "-e", f"trace={call}", *extra, *map(str, words)], stderr=subprocess.DEVNULL,
                           **options)
 
@@ -30,16 +31,18 @@ def spinner(program):
 
 
 def kill_at(dyntrace, program, number, make, call="ptrace", start=spinner):
-    """kill -9 of the controller at its nth call; the target goes on, and the next controller leaves it as it was."""
+    """kill -9 of the controller at its nth call; the target goes on, and the next controller leaves it as it was. Tells whether the
+    controller came that far."""
     target = start(program)
     before = Snapshot(target.pid)
-    watched(call, make(target.pid), ["-o", "/dev/null", "-e", f"inject={call}:signal=SIGKILL:when={number}"])
+    ended = watched(call, make(target.pid), ["-o", "/dev/null", "-e", f"inject={call}:signal=SIGKILL:when={number}"])
     target.go().wait_ready()
     result = dyntrace("detach", target.pid, status=None)
     assert result.returncode == 0 or "is not traced" in result.stderr, result.stderr
     before.assert_unchanged()
     target.go().wait_ready()
     target.finish()
+    return ended.returncode == -signal.SIGKILL  # (strace ends as its tracee has)
 
 
 def count_calls(dyntrace, program, make, call="ptrace"):
@@ -66,6 +69,22 @@ def steps_that_map(dyntrace, program, make, start=spinner):
         sets = re.search(r"SETREGS.* r10=0x(\w+),.* rax=0x9,.* rdx=0x3, rsi=0x(\w+), rdi=0x", line)
         if sets and int(sets[1], 16) & MAP_LONE == MAP_LONE:
             found[int(sets[2], 16)] = range(number + 1, number + 6, 3)
+    return found
+
+
+def steps_ahead(dyntrace, program, make, start=spinner):
+    """The numbers of the ptrace calls around each list of calls that the target makes in one go: registers and mask are set, (a
+    signal is sent), the thread goes on, and is met at the end."""
+    target = start(program)
+    log = os.path.join(dyntrace.scratch, "ahead")
+    watched("ptrace,tgkill", make(target.pid), ["-o", log], check=True)
+    target.finish()
+    number, found = 0, []
+    with open(log) as file:
+        for line in file:
+            number += " ptrace(" in line
+            if " tgkill(" in line:
+                found += range(number - 1, number + 4)
     return found
 
 

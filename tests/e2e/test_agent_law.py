@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXPORTED = {"dt_slow", "dt_gather", "dt_guard", "dt_trap", "dt_trap_return", "dt_call_op", "dt_fault",
-            "dt_find", "dt_front", "dt_line_hit"}  # called by trampolines and the kernel
+            "dt_find", "dt_front", "dt_line_hit", "dt_read_text", "dt_read_bytes", "dt_read_end", "dt_read_key", "dt_read_frames"}  # called by trampolines and the kernel
 VERSION = re.search(r"#define DT_LAYOUT_VERSION (\d+)", (ROOT / "src/shared/layout.h").read_text())[1]
 EXPORTED |= {f"dt_version_{VERSION}"}  # looked up by the controller
 STACK_SIZE = 8192  # DT_STACK_SIZE
@@ -90,10 +90,19 @@ def test_nothing_writable():
         assert not (kind == "GNU_STACK" and "E" in flags)
 
 
-def test_no_vector_register(code):
-    """Trampolines save no vector registers, so the agent uses none: xmm, ymm, zmm, mm, st or a mask register."""
+def test_no_vector_register():
+    """Trampolines save no vector registers, so the agent uses none: xmm, ymm, zmm, mm, st or a mask register. Two routines use
+    xmm0 and xmm1, which they save first; test_plain_loads has them compared."""
     forbidden = re.compile(r"%(xmm|ymm|zmm|mm\d|st\b|st\(|k\d|bnd)|^\s*(f(ld|st|add|mul|x)|xsave|emms|vzero)")
-    assert [line for line in code if forbidden.search(line)] == []
+    functions, users = [], {}
+    for line in tool("objdump", "-d", "--no-show-raw-insn").splitlines():
+        functions += re.findall(r"^[0-9a-f]+ <(\w+)>:", line)
+        if re.match(r"\s+[0-9a-f]+:\t", line) and forbidden.search(line.split("\t", 1)[1]):
+            users.setdefault(functions[-1], []).append(" ".join(line.split("\t", 1)[1].split()))
+    assert {name for name in users if not name.startswith("reads_")} == {"dt_read_text", "dt_read_bytes"}
+    for name in ("dt_read_text", "dt_read_bytes"):
+        assert users[name][:2] == ["movups %xmm0,-0x18(%rsp)", "movups %xmm1,-0x28(%rsp)"]
+    assert not re.search(r"%(ymm|zmm|xmm[2-9]|xmm1\d)", str(users))
 
 
 def test_no_thread_local_storage(code):
@@ -150,6 +159,27 @@ def test_stack_is_enough():
     slow = (ROOT / "src" / "target" / "x86_64" / "slow.S").read_text()
     touched = int(re.search(r"#define SLOW_TOUCHED (\d+)", slow)[1])
     assert deepest["slow_find"] - 16 <= touched <= deepest["slow_find"] + 64
+
+
+def test_routines_bear_any_direction():
+    """Trampolines call these with the direction flag as the program has it: nothing that they reach copies or fills by a string
+    instruction. A backtrace that they take copies no stack: its walk ends before safe_read."""
+    calls = {name: callees for name, (_, callees, _) in functions().items()}
+    strings, name = set(), None
+    for line in tool("objdump", "-d", "--no-show-raw-insn").splitlines():
+        if match := re.match(r"[0-9a-f]+ <([^>]+)>:", line):
+            name = match[1]
+        elif re.match(r"\s+[0-9a-f]+:\t(rep\w* )?(movs[bwlq]|stos|lods|scas|cmps)\b", line):
+            strings.add(name)
+    assert "safe_read" in strings
+    for routine in ("dt_read_key", "dt_read_frames"):
+        reached, waiting = {"safe_read"}, [routine]
+        while waiting:
+            name = waiting.pop()
+            if name not in reached:
+                reached.add(name)
+                waiting += calls.get(name, ())
+        assert reached & strings == {"safe_read"} and not reached & {"memcpy", "memset"}
 
 
 def test_of_another_version(dyntrace, scratch):

@@ -87,17 +87,25 @@ def small_disk(scratch):
         yield path
 
 
-def test_recording_stops_before_the_disk_is_full(dyntrace, program_path, small_disk):
-    """The command goes on, and its exit status is dyntrace's; each call is in the trace or lost; space is left."""
+def test_recording_stops_before_the_disk_is_full(dyntrace, processes, program_path, small_disk):
+    """The command goes on, and its exit status is dyntrace's; each call, also of programs that begin later, is in the trace or lost;
+    space is left."""
     output = os.path.join(small_disk, "trace")
-    script = '"$0" --calls 300000 > /dev/null && exit 7'
-    result = dyntrace("trace", "-o", output, "--mode", "block", "--probe", "foo", "--follow-exec", "--", "sh", "-c", script,
-                      program_path("spin"), status=7)
-    assert re.search(rf"^dyntrace: only \d+ KiB are left on the file system of '{output}': recording stopped "
-                     r"\(make room, or bound traces with --max-size\)$", result.stderr, re.M), result.stderr
+    script = '"$0" --calls 300000 > /dev/null && read word && "$0" --calls 50000 > /dev/null && exit 7'
+    tracing = processes.start([dyntrace.path, "trace", "-o", output, "--mode", "block", "--probe", "foo", "--follow-exec", "--", "sh", "-c", script,
+                               program_path("spin")], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    told = ""
+    while "recording stopped" not in told:
+        line = tracing.stderr.readline()
+        assert line, told
+        told += line
+    told += tracing.communicate("\n", timeout=60)[1]
+    assert tracing.returncode == 7
+    said = rf"^dyntrace: only \d+ KiB are left on the file system of '{output}': recording stopped \(make room, or bound traces with --max-size\)$"
+    assert len(re.findall(said, told, re.M)) == 1, told
     events, lost = count_events(output)
-    assert re.search(rf"^{events} events, {lost} lost, ", result.stderr, re.M), result.stderr
-    assert 0 < events < 300000
+    assert re.search(rf"^{events} events, {lost} lost, ", told, re.M), told
+    assert 0 < events < 300000 and events + lost == 350000
     assert os.statvfs(small_disk).f_bavail * 4096 > MIB // 16
 
 

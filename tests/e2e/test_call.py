@@ -276,8 +276,7 @@ def test_killed_around_the_mapping(dyntrace, program, built):
         return trace_words(dyntrace, pid, ["--probe", "foo", "--tracer", f"call:{built / 'libprobes.so'}:on_nothing"])
 
     *_, last = steps_that_map(dyntrace, program, make).values()
-    for number in last:
-        kill_at(dyntrace, program, number, make)
+    assert all([kill_at(dyntrace, program, number, make) for number in last])
 
 
 def status_of(pid, key):

@@ -217,6 +217,13 @@ def test_callers(build, scratch, program):
         ("work", "caller_a", "main"): 30, ("work", "caller_b", "main"): 70}
 
 
+@pytest.mark.parametrize("keys", ["caller", "size", "path"])
+def test_filter_at_exit(build, scratch, program, keys):
+    """A key of which no call passes the filter of the exit has no row: work(2) returns -1."""
+    rows = by_key(ask(build, scratch, program, "callers", "-e", "--by", keys, "--filter", "ret == -2"), "calls")
+    assert rows == {{"caller": "caller_a", "size": 1, "path": "a"}[keys]: 30}
+
+
 @pytest.mark.parametrize("mode", ["strings", "callers"])
 def test_same_as_report(build, scratch, program, mode):
     """The same words give the same rows from a recorded trace."""

@@ -101,6 +101,40 @@ def test_a_filter_that_comes_later_is_judged(daemon, program):
     assert found.named("foo")[-1].fields["comm"] == "fenced" and rounds < 499
 
 
+@pytest.mark.parametrize("name", ["mount", "process_vm_readv", "prctl", "restart_syscall", "munmap"])
+def test_a_filter_of_a_forked_child_is_judged(daemon, program, name):
+    """(Q8, D12) The agent goes over to what the child's own filter allows, in the child only, and leaves the child, if that is allowed, too."""
+    number = {**OURS, **RESTART, "mount": MOUNT}[name]
+    fenced = program("fenced", "--deny", number, "--forked", 1, "--late", 1, "--heap", 1, "--calls", 5, "--rounds", 500).wait_ready()
+    before = Snapshot(fenced.pid)
+    daemon.add(f"{fenced.pid}:foo", "-e", "-t", "comm")
+    trace = daemon.trace_of(fenced.pid)
+    fenced.go().wait_ready()
+    with open(f"/proc/{fenced.pid}/task/{fenced.pid}/children") as file:
+        child = int(file.read())
+
+    def last():
+        found = Trace(trace).named("foo_entry")
+        return (found[-1].fields["text"], found[-1].fields["comm"]) if found else None
+
+    for rounds in range(1, 500):
+        fenced.go().wait_ready()
+        if rounds % 20 == 0 and daemon("flush", fenced.pid) and last() != ("(unreadable)", "(unreadable)"):
+            break
+    assert last()[1] == ("(unreadable)" if name == "prctl" else "fenced")
+    assert name == "process_vm_readv" or last()[0] == "a text of its own"
+    said = daemon("detach", fenced.pid, status=None).stderr
+    with open(f"/proc/{child}/maps") as file:
+        assert ("memfd:dyntrace" in file.read()) == (name == "munmap")
+    assert "its filter kills for munmap" in said if name == "munmap" else said == "", said
+    before.assert_unchanged()
+    found = Trace(trace)
+    assert found.names() == {"foo_entry": 10 * rounds, "foo_exit": 10 * rounds} and found.lost == 0
+    fenced.go().wait_ready()
+    os.kill(child, signal.SIGTERM)
+    assert fenced.process.wait(30) == 0
+
+
 @pytest.mark.parametrize("name", ["mount", "munmap"])
 def test_leaving_a_program_that_locked_itself_in(daemon, program, name):
     """The filter comes while it is traced, and is judged before anything is taken out."""

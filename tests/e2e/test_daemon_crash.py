@@ -289,7 +289,7 @@ def test_told_to_end_it_lets_all_go_and_traces_are_complete(daemon, spin):
     for one, snapshot, trace in zip(several, before, traces):
         snapshot.assert_unchanged()
         assert Trace(trace).names() == {"foo": CALLS}
-        assert not helpers("worker", one.pid)
+        until(lambda: not helpers("worker", one.pid), "the worker's end")
         one.finish()
     assert not os.path.exists(daemon.socket)
 

@@ -86,7 +86,8 @@ def test_many_triggers_make_one_snapshot_and_old_ones_give_way(daemon, spin):
     assert os.path.exists(asked)  # it is the user's
     for path in paths[-2:]:
         assert Trace(path).lost == 0
-    assert counts(paths[-1])["foo_entry"] == 4 * CALLS
+    # (the last one may have been taken before its round was over)
+    assert 3 * CALLS + 2 <= counts(paths[-1])["foo_entry"] <= 4 * CALLS
     daemon("disable", f"{one.pid}:foo")
     assert [each["state"] for each in daemon.json("list-tracepoints", one.pid)] == ["disabled", "disabled"]
     daemon("detach", one.pid)
@@ -196,7 +197,7 @@ def test_a_bad_expression_leaves_nothing(daemon, spin):
     one = spin()
     daemon("attach", one.pid, "--mode", "overwrite")
     said = daemon("add", f"{one.pid}:foo", "-f", "--snapshot-when", "nowhere > 1", status=2).stderr
-    assert "--snapshot-when: foo: --filter: unknown variable 'nowhere'" in said
+    assert "foo: --snapshot-when: unknown variable 'nowhere'" in said
     assert daemon.json("list-tracepoints", one.pid) == []
     daemon("detach", one.pid)
     one.finish()

@@ -1,13 +1,15 @@
 """What a member or a stranger does never changes what root's commands do: the order of requests (D9), whose trace it is (D10),
 switches, shares. The attacker's part is done first in each test."""
+import contextlib
 import os
 import re
 import shutil
 import signal
+import threading
 
 import pytest
 from daemon_harness import CALLS, helpers, message
-from harness import Trace, state, until
+from harness import Trace, small_file_system, state, until
 from test_daemon_bounds import GROUP, MEMBER, User, many_path, memory, shared  # noqa: F401
 from test_daemon_users import STRANGER, _program as start_as, folder_of
 
@@ -251,8 +253,10 @@ def test_time_is_shared_by_users_not_by_connections(shared):  # noqa: F811
     root = ask(shared, None, "WIRE_STATUS")
     os.kill(shared.process.pid, signal.SIGCONT)
     assert root.reply() is None
-    before = shared.log_text().count("uid=61901 ")
+    # by the log's order: the daemon goes on while we read it
+    before = shared.log_text().partition(f"uid=0 pid={os.getpid()} status")[0].count("uid=61901 ")
     assert before <= 10, before  # a turn for the listener, and one or two for root
+    assert f"uid=0 pid={os.getpid()} status" in shared.log_text()
     for user in [root, *users]:
         user.close()
 
@@ -274,6 +278,41 @@ def test_lines_of_a_member_do_not_fill_the_log(shared):  # noqa: F811
         text = shared.log_text()
         return text.count("uid=61901 ") + sum(map(int, re.findall(r"uid=61901: (\d+) lines left out: too many at once", text))) > 3000
     until(accounted, "the number of lines that were left out")
+
+
+def test_a_member_does_not_hide_that_recording_could_not_go_on(shared, spin, scratch):  # noqa: F811
+    """He uses up his part of the log when the worker dies, and the next one finds no room for the trace (D6)."""
+    with small_file_system(scratch, "4m") as small:
+        os.chmod(scratch, 0o755)
+        os.chmod(small, 0o777)
+        one = spin()
+        shared.add(f"{one.pid}:foo", "ctf", os.path.join(small, "trace"), user=MEMBER)
+        one.round()
+        shared("flush", user=MEMBER)
+        worker = stopped_worker(shared, one.pid)
+        one.round()
+        with open(os.path.join(small, "filler"), "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while file.write(bytes(4096)):
+                pass
+        user, over = User(shared.socket, MEMBER), threading.Event()
+
+        def flood():
+            while not over.is_set():
+                assert user.ask("WIRE_STATUS") is None
+        flooding = threading.Thread(target=flood)
+        flooding.start()
+        try:
+            until(lambda: shared.log_text().count("uid=61901 ") > 1000, "his part to be used up")
+            os.kill(worker, signal.SIGKILL)
+            until(lambda: re.search(r"uid=61901 pid=0 add .*: failed: cannot write the trace", shared.log_text()),
+                  "the line about the failure")
+        finally:
+            over.set()
+            flooding.join()
+        user.close()
+        os.unlink(os.path.join(small, "filler"))
+        shared("detach", one.pid)
+        one.finish()
 
 
 def test_a_log_file_is_bounded(new_daemon, place, scratch):  # noqa: F811

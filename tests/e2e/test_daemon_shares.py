@@ -12,7 +12,7 @@ import threading
 
 import pytest
 from daemon_harness import KINDS, TAGS, alive, helpers, message
-from harness import Program, until
+from harness import Program, gdb_words, until
 from test_daemon_bounds import GROUP, MEMBER, User, descriptors, many_path, memory, shared, texts_of  # noqa: F401
 
 STRANGERS = [(62000 + number, 62000 + number, []) for number in range(17)]
@@ -195,7 +195,7 @@ def test_unread_lists_leave_the_process_to_root(shared, processes, many_path):  
 
 def gdb(pid, *commands):
     words = [word for command in commands for word in ("-ex", command)]
-    return subprocess.run(["gdb", "-q", "-nx", "-batch", "-p", str(pid), *words], stdin=subprocess.DEVNULL, capture_output=True,
+    return subprocess.run([*gdb_words(pid), *words], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True)
 
 
@@ -219,7 +219,7 @@ def test_a_worker_names_no_directory_for_the_next_keeper(daemon, spin, scratch):
     one = spin()
     daemon.attach(one.pid)
     old = daemon.workers(one.pid)[0]
-    debugger = subprocess.Popen(["gdb", "-q", "-nx", "-batch", "-p", str(old), "-ex", "handle all nostop noprint pass", "-ex", "break send_reply", "-ex", "echo READY\\n",
+    debugger = subprocess.Popen([*gdb_words(old), "-ex", "handle all nostop noprint pass", "-ex", "break send_reply", "-ex", "echo READY\\n",
                                  "-ex", "continue", "-ex", f'p (char *)strcpy(worker->directory->path, "{victim}")', "-ex", "delete",
                                  "-ex", "detach"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     for line in debugger.stdout:

@@ -7,7 +7,10 @@ import threading
 
 import pytest
 from daemon_harness import CALLS, helpers
-from harness import Snapshot, Trace, state, until
+from harness import Cgroup, Snapshot, Trace, state, until
+
+
+DAEMONS = 8
 
 
 class Stopped:
@@ -61,9 +64,27 @@ def test_a_stopped_worker_holds_up_nobody_else(daemon, spin):
     until(lambda: daemon.hits(one.pid) == {"foo": CALLS, "later": 0}, "what was asked while it was stopped")
     one.round()
     assert daemon.finish(one.pid).names() == {"foo": 2 * CALLS, "later": 1}
-    assert daemon.workers(one.pid) == [] and "killed" not in daemon.log_text()
+    until(lambda: not daemon.workers(one.pid), "the worker's end")
+    assert "killed" not in daemon.log_text()
     one.finish()
     other.finish()
+
+
+def test_a_stopped_worker_is_found_again_by_each_daemon(daemon, spin):
+    """However many daemons have died meanwhile: their connections wait for the worker, and the last one is served."""
+    one = spin()
+    daemon.add(f"{one.pid}:foo")
+    worker = daemon.workers(one.pid)[0]
+    with Stopped(worker):
+        for _ in range(DAEMONS):
+            daemon.kill()
+            daemon.start()
+        one.round()
+    until(lambda: [each for each in daemon.json("list-processes") if each["pid"] == one.pid and not each.get("state")], "the worker to go on")
+    assert daemon.hits(one.pid) == {"foo": CALLS}
+    assert daemon.workers(one.pid) == [worker] and "starting another" not in daemon.log_text()
+    daemon("detach", one.pid)
+    one.finish()
 
 
 def test_a_request_that_no_worker_saw_waits_for_the_next(daemon, spin):
@@ -167,32 +188,23 @@ def test_a_target_under_a_debugger_is_refused_and_taken_later(daemon, spin, proc
 
 @pytest.fixture
 def freezer():
-    """A cgroup whose processes can be frozen, of version 1 or 2: (freeze, thaw, add)."""
-    for folder, file, words in (("/sys/fs/cgroup/freezer", "freezer.state", ("FROZEN", "THAWED")),
-                                ("/sys/fs/cgroup", "cgroup.freeze", ("1", "0")),
-                                ("/sys/fs/cgroup/unified", "cgroup.freeze", ("1", "0"))):
-        path = os.path.join(folder, f"dyntrace-test-{os.getpid()}")
-        try:
-            os.mkdir(path)
-        except OSError:
-            continue
-        if os.path.exists(os.path.join(path, file)):
-            break
-        os.rmdir(path)
-    else:
+    """A cgroup whose processes can be frozen, of version 1 or 2: (freeze, thaw, add). What is frozen is so when freeze() returns."""
+    cgroup, choice = Cgroup.find([("/sys/fs/cgroup/freezer", ["freezer.state"], ("FROZEN", "THAWED"), ("freezer.state", "FROZEN")),
+                                  ("/sys/fs/cgroup", ["cgroup.freeze"], ("1", "0"), ("cgroup.events", "frozen 1")),
+                                  ("/sys/fs/cgroup/unified", ["cgroup.freeze"], ("1", "0"), ("cgroup.events", "frozen 1"))])
+    if not cgroup:
         pytest.fail("there is no cgroup here whose processes can be frozen")
+    _, [file], words, told = choice
 
-    def write(name, text):
-        with open(os.path.join(path, name), "w") as out:
-            out.write(text)
-    yield lambda: write(file, words[0]), lambda: write(file, words[1]), lambda pid: write("cgroup.procs", str(pid))
-    write(file, words[1])
-    with open(os.path.join(path, "cgroup.procs")) as file:
-        left = file.read().split()
-    for pid in left:
-        os.kill(int(pid), signal.SIGKILL)
-    until(lambda: not open(os.path.join(path, "cgroup.procs")).read(), "the cgroup to be empty")
-    os.rmdir(path)
+    def freeze():
+        cgroup.write(file, words[0])
+        until(lambda: told[1] in cgroup.read(told[0]).splitlines(), "the cgroup to be frozen")
+
+    def thaw():
+        cgroup.write(file, words[1])
+    yield freeze, thaw, lambda pid: cgroup.write("cgroup.procs", pid)
+    thaw()
+    cgroup.end()
 
 
 def test_a_frozen_target_is_refused_and_taken_later(daemon, spin, freezer):
@@ -202,7 +214,6 @@ def test_a_frozen_target_is_refused_and_taken_later(daemon, spin, freezer):
     enter(one.pid)
     freeze()
     try:
-        until(lambda: state(one.pid) in "DS", "it to be frozen")
         why = daemon.fails("add", f"{one.pid}:foo_many")
         assert why.startswith(f"process {one.pid} can't be stopped: its thread {one.pid} (spin)") and "try again later" in why
         daemon.add(f"{other.pid}:foo")

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from daemon_harness import CALLS, Daemon, UnderYama, helpers, message
-from harness import Program, Trace, descriptors, until
+from harness import Program, Trace, descriptors, gdb_words, state, until
 
 GROUP = 61900
 MEMBER = (61901, 61901, [GROUP])
@@ -435,8 +435,11 @@ def test_a_trace_that_became_somebody_else_s_is_not_gone_on_with(daemon, place, 
     daemon("flush", user=MEMBER)
     until(lambda: ": settled" in daemon.log_text(), "the first worker")
     os.chmod(path, 0o777)
+    worker, = helpers("worker", one.pid)
+    os.kill(worker, signal.SIGSTOP)  # it writes a better clock now and then
+    until(lambda: state(worker) == "T", "the worker to stand")
     size = sum(os.stat(os.path.join(path, name)).st_mtime_ns for name in os.listdir(path))
-    os.kill(helpers("worker", one.pid)[0], signal.SIGKILL)
+    os.kill(worker, signal.SIGKILL)
     until(lambda: daemon.log_text().count(": settled") == 2, "the next worker")
     assert size == sum(os.stat(os.path.join(path, name)).st_mtime_ns for name in os.listdir(path))
     daemon("detach", one.pid, user=MEMBER)
@@ -463,7 +466,7 @@ def attempts(worker):
         name = call.split("(")[0]
         words += ["-ex", "set $kept = ((int(*)())" + name + ")" + call[len(name):],
                   "-ex", "printf \"made %d\\n\", $kept < 0 ? *((int *(*)())__errno_location)() : 0"]
-    text = subprocess.run(["gdb", "-q", "-nx", "-batch", "-p", str(worker), *words], capture_output=True, text=True, timeout=50)
+    text = subprocess.run([*gdb_words(worker), *words], capture_output=True, text=True, timeout=50)
     return dict(zip(calls, [int(line.split()[1]) for line in text.stdout.splitlines() if line.startswith("made ")])), text
 
 
@@ -529,7 +532,7 @@ def test_last_words_of_a_worker_are_in_the_log(daemon, spin_of):
     daemon.attach(one.pid)
     worker = daemon.workers(one.pid)[0]
     call = 'call (void)__assert_fail("never\\033[2J\\nuid=0", "%s", 7, "here")' % ("x" * 3000)
-    subprocess.run(["gdb", "-q", "-nx", "-batch", "-p", str(worker), "-ex", call, "-ex", "kill"], capture_output=True, timeout=50)
+    subprocess.run([*gdb_words(worker), "-ex", call, "-ex", "kill"], capture_output=True, timeout=50)
     until(lambda: "its worker died" in daemon.log_text(), "the worker's end")
     lines = [line for line in daemon.log_text().splitlines() if "the last words of its worker" in line]
     assert len(lines) == 1 and "xxxx" in lines[0] and len(lines[0]) < 1000 and "\033" not in lines[0], lines

@@ -269,7 +269,7 @@ def test_debug_links_that_lead_nowhere(dyntrace, scratch, link):
         (os.symlink if link == "loop" else lambda _, name: os.mkfifo(name))(link, os.path.join(scratch, link))
     limited(dyntrace, "list-symbols", "-a", path)
     _, trace = dyntrace.trace("--function", "wide", "--", path, seconds=20)
-    assert list(trace.events[0].fields) == [f"arg{i}" for i in range(6)]
+    assert list(trace.events[0].fields) == ["arg2"]
 
 
 def huge_file(path, kind, original):
@@ -298,7 +298,7 @@ def test_huge_debug_files(dyntrace, scratch, kind, identified):
     huge_file(os.path.join(scratch, "huge"), kind, path)
     limited(dyntrace, "list-symbols", "-a", path)
     _, trace = dyntrace.trace("--function", "wide", "--", path, seconds=20)
-    assert list(trace.events[0].fields) == [f"arg{i}" for i in range(6)]
+    assert list(trace.events[0].fields) == ["arg2"]
 
 
 @pytest.mark.parametrize("identified", [True, False])
@@ -313,7 +313,7 @@ def test_debug_links(dyntrace, scratch, identified):
     assert not set(trace.events[0].fields) & {f"arg{i}" for i in range(6)}
     os.replace(other, os.path.join(scratch, "right"))
     _, trace = dyntrace.trace("--function", "wide", "--", path, seconds=20)
-    assert list(trace.events[0].fields) == [f"arg{i}" for i in range(6)]
+    assert list(trace.events[0].fields) == ["arg2"]
 
 
 def packed_zeroes(count):

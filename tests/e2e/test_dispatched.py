@@ -5,9 +5,10 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
-from harness import Trace, until
+from harness import Trace
 
 CALLS = 2000
 WAYS = {"byte": [], "libc": ["--range", "libc"], "own": ["--range", "own"], "busy": ["--range", "own", "--busy", 1]}
@@ -73,7 +74,28 @@ def dispatch(tid):
     return bool(config[0])
 
 
-def killed_at(build, program, scratch, first, second):
+def has_come_back(threads):
+    """Waits until all threads' calls are dispatched again. Pauses grow: a thread that waits for a processor while it is asked again
+    never runs in between."""
+    pause = 0.01
+    deadline = time.monotonic() + 120
+    while [dispatch(tid) for tid in threads] != [True] * len(threads):
+        assert time.monotonic() < deadline, "the dispatch of a thread never comes back"
+        time.sleep(pause)
+        pause *= 1.5
+    return True
+
+
+def starve(processes, threads):
+    """The threads get what another process of theirs leaves: a hundredth of a processor."""
+    cpu = min(os.sched_getaffinity(0))
+    processes.start(["taskset", "-c", cpu, "sh", "-c", "while :; do :; done"])
+    for tid in threads:
+        os.sched_setaffinity(tid, {cpu})
+        os.sched_setscheduler(tid, os.SCHED_IDLE, os.sched_param(0))
+
+
+def killed_at(build, program, scratch, first, second, starved=None):
     """kill -9 at calls of ptrace around the one that sets the dispatch of a thread aside, and the one that puts it back: at these distances.
     The number of calls before differs a little from run to run, so each distance stands for those beside it, too."""
     log = os.path.join(scratch, "calls")
@@ -86,18 +108,26 @@ def killed_at(build, program, scratch, first, second):
         lines = [line for line in file if line.startswith("ptrace(")]
     calls = [n for n, line in enumerate(lines, 1) if re.search("PTRACE_SET_SYSCALL_USER_DISPATCH_CONFIG|0x4210", line)]
     assert len(calls) >= 2
+    if starved:
+        starve(starved, threads)
     for when in [*(calls[0] + distance for distance in first), *(calls[1] + distance for distance in second)]:
         shutil.rmtree(os.path.join(scratch, "trace"), ignore_errors=True)
         killed = subprocess.run(["strace", "-qq", "-o", log, "-e", "trace=ptrace", "-e", f"inject=ptrace:signal=SIGKILL:when={when}", *command,
                                  str(target.pid)], capture_output=True)
         assert killed.returncode == -signal.SIGKILL, killed
-        until(lambda: [dispatch(tid) for tid in threads] == [True] * len(threads), "the dispatch of all threads")
+        assert has_come_back(threads)
     target.go().wait_ready()
     assert target.finish().split() == [str(2 * CALLS), str(2 * CALLS // 10), "0"]
 
 
 def test_dispatch_comes_back_when_the_tracer_is_killed(build, program, scratch):
     killed_at(build, program, scratch, [1], [0, 1])
+
+
+def test_dispatch_comes_back_to_a_thread_that_hardly_runs(build, program, scratch, processes):
+    """The guard stops the thread to ask whether it is home: one that waits for a processor for longer than the guard does before it
+    asks again would never get there."""
+    killed_at(build, program, scratch, [2], [], starved=processes)
 
 
 @pytest.fixture(scope="module")

@@ -108,6 +108,22 @@ def test_a_release(scratch):
     assert run("tools/make-release").stderr == f"make-release: meson.build says version {version}, debian/changelog 9.9\n"
 
 
+def test_uninstall_removes_what_was_installed(tmp_path):
+    """And nothing else, also where files were staged. `make install` makes the list (torture/test_install)."""
+    def uninstall(stage):
+        return subprocess.run(["make", "-s", "-C", ROOT, "uninstall", f"BUILD={tmp_path}", f"DESTDIR={stage}"], capture_output=True, text=True)
+
+    assert "nothing was installed from here" in uninstall(tmp_path).stderr
+    for name in ("one", "other"):
+        (tmp_path / name / "usr/local/lib/dyntrace").mkdir(parents=True)
+        for file in ("bin-dyntrace", "lib/dyntrace/agent", "lib/foreign"):
+            (tmp_path / name / "usr/local" / file).write_text("")
+    (tmp_path / "installed.txt").write_text("/usr/local/bin-dyntrace\n/usr/local/lib/dyntrace/agent\n")
+    assert uninstall(f"{tmp_path}/one/").returncode == 0
+    assert sorted(os.listdir(tmp_path / "one/usr/local")) == ["lib"] and os.listdir(tmp_path / "one/usr/local/lib") == ["foreign"]
+    assert os.listdir(tmp_path / "other/usr/local/lib/dyntrace") == ["agent"]
+
+
 def test_versions_agree():
     """The package, the program and the list of changes are of one version."""
     version = re.search(r"^  version: '(.*)',$", open(os.path.join(ROOT, "meson.build")).read(), re.M)[1]

@@ -58,6 +58,16 @@ def test_fates(dyntrace, ends):
     assert re.search(r"^missed: \d+ calls that ended in a jump to another function$", result.stderr, re.M)
 
 
+def test_one_call(dyntrace, scratch):
+    """A single missed call is told in the singular."""
+    with open(os.path.join(scratch, "one.ml"), "w") as file:
+        file.write("let[@inline never] f x = print_int x\nlet () = f 3; print_newline ()\n")
+    subprocess.run(["ocamlopt", "one.ml", "-o", "one"], cwd=scratch, check=True, capture_output=True)
+    result = dyntrace("trace", "--tracer", "count", "-e", "--function", "camlOne__f_*", "--", os.path.join(scratch, "one"))
+    assert result.stdout == "3\n"
+    assert re.search(r"^missed: 1 call that ended in a jump to another function$", result.stderr, re.M), result.stderr
+
+
 def test_values(dyntrace, ends):
     """Every exit has the result of its own call, in its own thread, after its entry."""
     output = dyntrace.new_output()

@@ -5,9 +5,17 @@ import re
 import signal
 
 import pytest
-from harness import Trace, until
+from daemon_harness import alive
+from harness import Trace, status, until
 
 CALLS = 1000
+LOOKS = 10  # how often the controller sleeps and wakes
+
+
+def commands_of(pid):
+    """The children that a process has, and that haven't ended."""
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [child for child in file.read().split() if alive(child)]
 
 
 def stop(running):
@@ -42,9 +50,13 @@ def test_thousands_of_triggers_make_one_snapshot_and_a_count(dyntrace, spin):
     """(O11) Each hit asks: the first few are in the snapshot's line, the rest in the last one."""
     one = spin()
     running = dyntrace.start_trace(one.pid, "--function", "foo", "--snapshot-when", "number >= 0", "--snapshot-every", "1000s")
-    for _ in range(10):
+    for _ in range(5):
         one.round()
     until(lambda: os.path.exists(f"{running.output}.snapshot-1/metadata"), "the snapshot")
+    for _ in range(5):
+        one.round()
+    before = int(status(running.process.pid, "voluntary_ctxt_switches"))
+    until(lambda: int(status(running.process.pid, "voluntary_ctxt_switches")) > before + LOOKS, "the controller to look at the triggers")
     errors = stop(running)
     first = re.search(r"^dyntrace: snapshot: \d+ events in \S+: (\d+) triggers?$", errors, re.M)
     last = re.search(r"^dyntrace: (\d+) triggers? without a snapshot \(at most one per 1000 s: --snapshot-every\)$", errors, re.M)
@@ -76,6 +88,7 @@ def test_the_last_snapshots_are_kept_and_each_runs_the_command(dyntrace, spin, s
         one.round()
         expected = "".join(f"{name} 1 trigger {one.pid}\n" for name in names[:number + 1])
         until(lambda: os.path.exists(log) and open(log).read() == expected, "the command")
+        until(lambda: not commands_of(running.process.pid), "the command's end")  # while it runs it isn't started again
     assert [os.path.exists(name) for name in names] == [False, False, True, True]
     for name in names[2:]:
         assert Trace(name).lost == 0

@@ -9,9 +9,9 @@ import pytest
 from fixtures import ROOT
 from harness import Trace, compile_once
 
-CALLS = {"count": 8 * 300 * 2, "deep": 8 * sum(i % 100 + 1 for i in range(300)), "fail": 8 * 300}
-OUTPUT = f"count {CALLS['count']} deep {CALLS['deep']} fail {CALLS['fail']} -2400\n"
-WITH_EXITS = ["-e", "--function", "main.deep", "--function", "main.fail"]
+CALLS = {"count": 8 * 300 * 2, "deep": 8 * sum(i % 100 + 1 for i in range(300)), "fail": 8 * 300, "pick": 8 * 300}
+OUTPUT = f"count {CALLS['count']} deep {CALLS['deep']} fail {CALLS['fail']} pick {CALLS['pick']} -2400\n"
+WITH_EXITS = ["-e", "--function", "main.deep", "--function", "main.fail", "--function", "main.pick"]
 FUNCTIONS = [word for name in CALLS for word in ("--function", f"main.{name}")]
 
 
@@ -97,7 +97,7 @@ def test_exits(dyntrace, goroutines):
     result = dyntrace("trace", "--tracer", "count", *WITH_EXITS, "--", goroutines["full"])
     assert said(result) == OUTPUT
     rows = {row[2]: int(row[1]) for row in re.finditer(r"^ *(\d+) .* main\.(\w+)$", result.stderr, re.M)}  # calls that returned
-    assert rows == {name: CALLS[name] for name in ("deep", "fail")} and "without an exit" not in result.stderr
+    assert rows == {name: CALLS[name] for name in ("deep", "fail", "pick")} and "without an exit" not in result.stderr
     output = dyntrace.new_output()
     result = dyntrace("trace", "-o", output, "-e", "--function", "main.fail", "--", goroutines["full"])
     assert said(result) == OUTPUT and " 0 lost" in result.stderr
@@ -157,7 +157,7 @@ def test_stripped(dyntrace, goroutines, kind):
     """Names come from the table that Go's runtime walks stacks by, found by its section or by its first bytes."""
     result = dyntrace("trace", "--tracer", "count", *WITH_EXITS, "--", goroutines[kind])
     assert said(result) == OUTPUT
-    for name in ("deep", "fail"):
+    for name in ("deep", "fail", "pick"):
         assert re.search(rf"^ *{CALLS[name]} .* main\.{name}$", result.stderr, re.M), name
     whole, bare = (dyntrace("list-symbols", goroutines[name], "main.*").stdout for name in ("full", kind))
     assert re.findall(r"main\.\S+", bare) == re.findall(r"main\.\S+", whole)

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness import Program, Snapshot, Trace, count_events, counts, text, threads, until
+from harness import Cgroup, Program, Snapshot, Trace, count_events, counts, text, threads, until
 
 AS_NOBODY = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
 
@@ -69,6 +69,39 @@ def test_takeover_of_another_users(dyntrace, program_path, processes, scratch, a
     before.assert_unchanged()
     target.finish()
     target.close()
+
+
+@pytest.fixture
+def starve():
+    """Lets a process have no processor for seconds at a time, whatever else runs: its quota is 1 ms per second, and the kernel lets it
+    wait off what it uses beyond that. start(pid) gives a condition: it waits."""
+    cgroup, choice = Cgroup.find([("/sys/fs/cgroup/cpu", {"cpu.cfs_period_us": "1000000", "cpu.cfs_quota_us": "1000"}, ("cpu.cfs_quota_us", "-1")),
+                                  ("/sys/fs/cgroup", {"cpu.max": "1000 1000000"}, ("cpu.max", "max"))])
+    if not cgroup:
+        pytest.skip("there is no cgroup here with a quota of processor time")
+    _, limits, unlimited = choice
+
+    def start(pid):
+        for name, value in limits.items():
+            cgroup.write(name, value)
+        cgroup.write("cgroup.procs", pid)
+        return lambda: "nr_throttled 0\n" not in cgroup.read("cpu.stat")
+    yield start
+    cgroup.write(*unlimited)
+    cgroup.end()
+
+
+@pytest.mark.limit(120)
+def test_a_process_without_a_processor(dyntrace, program, starve):
+    """(S13) Its thread is ready to run, and can't stop before the kernel lets it: it is waited for, and left as it was."""
+    target = program("spin", "--calls", 10 ** 12).wait_ready()
+    before = Snapshot(target.pid)
+    is_starved = starve(target.pid)
+    target.go()
+    until(is_starved, "it to wait for a processor")
+    result = dyntrace("trace", "-p", target.pid, "--tracer", "count", "--function", "foo", "--for", "0.01")
+    assert "tracing spin" in result.stderr
+    before.assert_unchanged()
 
 
 def test_pid_namespace(dyntrace, program_path, processes, scratch):

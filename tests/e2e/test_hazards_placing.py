@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from harness import Snapshot, Trace, status, text
+from kills import kill_at, steps_ahead, trace_words
 
 
 def test_h11_restartable_sequences(dyntrace, program):
@@ -104,6 +105,31 @@ def test_h17_no_address_space_left(dyntrace, program):
     before.assert_unchanged()
     resource.prlimit(target.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     target.finish()
+
+
+def test_h14_killed_around_calls_made_ahead(dyntrace, program):
+    """kill -9 at each step of the lists of calls that a thread makes in one go, two to map and one or two to unmap: it makes
+    them, goes home, and the next controller finds what it left."""
+    def make(pid):
+        return trace_words(dyntrace, pid, ["--probe", "foo"])
+
+    steps = steps_ahead(dyntrace, program, make)
+    lists = len(steps) // 5
+    assert len(steps) % 5 == 0 and lists in (3, 4)
+    for number in steps[:-1]:
+        assert kill_at(dyntrace, program, number, make)
+    for number in range(1, lists + 1):
+        assert kill_at(dyntrace, program, number, make, "tgkill")
+
+
+@pytest.mark.parametrize("signals", ["caught", "blocked"])
+def test_s10_signals_in_use(dyntrace, program, signals):
+    """Every signal that could end a list is the program's own: the calls are made one by one, and no signal of ours arrives."""
+    target = program("signals_in_use", "--" + signals, 1).wait_ready()
+    before = Snapshot(target.pid)
+    dyntrace.start_trace(target.pid, "--probe", "foo").stop()
+    before.assert_unchanged()
+    assert target.go().wait_ready().finish() == "0 signals\n"
 
 
 CURRENT, FUTURE, ONFAULT = 1, 2, 4  # of mlockall

@@ -27,17 +27,24 @@ TABLE = {
                          "test_hardening::test_each_option"],
         "with `PrivateUsers=`, the daemon needs `--all-targets`": [f"{SYSTEMD}::test_debians_hardened_redis_is_traced_by_the_daemon"],
         "a filter that forbids most calls costs values behind pointers": [f"{FENCED}::test_nothing_is_allowed",
-                                                                          f"{FENCED}::test_strings_of_the_heap_are_loaded_without_the_call"],
+                                                                          f"{FENCED}::test_strings_of_the_heap_are_loaded_without_the_call",
+                                                                          f"{FENCED}::test_strings_of_a_command_are_loaded_without_the_call"],
         "one without `rt_sigreturn` is refused": [f"{FENCED}::test_no_call_of_ours_kills", f"{FENCED}::test_every_thread_is_asked"],
     },
     "sandboxes itself while it runs": {
         "yes": ["test_filtered::test_locked_in", "test_browsers::test_renderers_that_begin_while_traced"],
         "what the filter forbids is done without from then on": [f"{FENCED}::test_a_filter_that_comes_later_is_judged",
-                                                                 f"{ASKER}::test_a_filter_that_comes_later_is_judged"],
+                                                                 f"{FENCED}::test_a_filter_of_a_forked_child_is_judged",
+                                                                 f"{ASKER}::test_a_filter_that_comes_later_is_judged",
+                                                                 f"{ASKER}::test_a_filter_of_a_forked_child_is_judged"],
     },
     "handles its own system calls (Wine)": {
         "yes": ["test_dispatched::test_own_system_calls_stay_its_own"],
         "no values behind pointers in the heap, no names of threads": ["test_dispatched::test_what_is_lost_without_calls"],
+    },
+    "runs under Valgrind": {
+        "no": ["test_valgrind::test_a_tool_is_recognised", "test_valgrind::test_under_valgrind"],
+        "trace it without Valgrind": ["test_valgrind::test_a_tool_is_recognised"],
     },
     "is written in Go": {
         "yes, stripped too": ["test_go_functions::test_counts", "test_go_functions::test_stripped"],
@@ -79,7 +86,7 @@ TABLE = {
     },
     "has no symbols or debug information": {
         "yes": ["test_trace_command::test_kinds_of_executable_stripped"],
-        "functions are `fn_ADDRESS`, arguments `arg0` to `arg5`, unless a prototype is known": [
+        "functions are `fn_ADDRESS`, arguments those of `arg0` to `arg5` that the code may read, unless a prototype is known": [
             "test_names::test_functions_of_a_stripped_program", "test_arguments", "test_prototypes::test_common_libraries"],
     },
 }
@@ -89,14 +96,16 @@ FENCES = {
     "`dyntrace status TARGET`": [f"{FENCED}::test_status_and_explain_tell_what_a_filter_allows", f"{FENCED}::test_status_of_other_filters"],
     "A process with a filter": [f"{FENCED}::test_a_filter_that_allows_all_we_need_changes_nothing", f"{FENCED}::test_every_thread_is_asked"],
     "A call that the filter doesn't allow": [f"{FENCED}::test_no_call_of_ours_kills", f"{FENCED}::test_whatever_is_not_allowed_is_refused",
-                                             f"{FENCED}::test_the_table_has_every_call_that_is_made", f"{FENCED}::test_nothing_is_allowed",
+                                             f"{FENCED}::test_the_table_has_every_call_that_is_made",
+                                             f"{FENCED}::test_the_table_has_every_call_of_the_sources", f"{FENCED}::test_nothing_is_allowed",
                                              f"{FENCED}::test_block_mode_says_that_it_cannot_wait",
                                              f"{FENCED}::test_signals_in_a_slow_path_that_blocks_none"],
-    "Browsers": ["test_browsers::test_each_kind_of_process", "test_browsers::test_renderers_that_begin_while_traced"],
+    "Browsers": ["test_browsers::test_each_kind_of_process", "test_browsers::test_renderers_that_begin_while_traced",
+                 "test_browsers::test_each_kind_of_process_of_firefox"],
     "Reading filters": [f"{FENCED}::test_a_dyntrace_behind_a_filter_tries_it", f"{ASKER}::test_the_asker_has_few_rights_and_ends_with_the_daemon",
                         "test_limits::test_a_user_s_own_fenced_process"],
     "The daemon": [f"{ASKER}::test_no_call_of_ours_kills", f"{ASKER}::test_threads_with_different_filters",
-                   f"{ASKER}::test_one_thread_takes_up_a_filter_later"],
+                   f"{ASKER}::test_one_thread_takes_up_a_filter_later", f"{ASKER}::test_a_filter_of_a_forked_child_is_judged"],
     "Strict mode": ["test_limits::test_strict_mode_is_refused"],
     "Syscall User Dispatch": ["test_dispatched::test_own_system_calls_stay_its_own", "test_dispatched::test_dispatch_that_begins_while_traced",
                               "test_dispatched::test_dispatch_comes_back_when_the_tracer_is_killed"],

@@ -100,6 +100,14 @@ def test_never_loaded(dyntrace, program_path):
     assert not os.path.exists(output)
 
 
+def test_unloaded_at_the_end(dyntrace, program_path, plugin):
+    """A tracepoint without hits was placed, although its library is gone when the summary is made."""
+    result = dyntrace("trace", "-o", dyntrace.new_output(), "--function", "plugin_step@plugin.so", "--filter", "n == 12345", "--wait", "--",
+                      program_path("plugins"), "--rounds", 2, "--calls", 4, "--move", 1, plugin)
+    assert len(result.stdout.splitlines()) == 2
+    assert "not placed" not in result.stderr
+
+
 def test_several_threads_and_libraries(dyntrace, program_path, plugin, scratch):
     """Threads load their libraries at the same time; each library has a tracepoint."""
     copies = [os.path.join(scratch, f"plugin-{letter}.so") for letter in "abcd"]

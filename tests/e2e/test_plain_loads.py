@@ -1,12 +1,13 @@
-"""Values behind pointers are read by plain loads (X3 to X6, H44): a load that fails is mended, and the program sees its own masks,
+"""Values behind pointers are read by plain loads (X3 to X8, H44): a load that fails is mended, and the program sees its own masks,
 handlers and faults as without a tracer. tests/programs/gone.c gives pointers to memory that goes away, in every state of its signals."""
 import collections
+import os
 import signal
 import subprocess
 
 import pytest
 
-from harness import status, until
+from harness import Program, Trace, status, until
 
 LENGTHS = 200  # of gone.c
 FAULTS = 1 << signal.SIGSEGV - 1 | 1 << signal.SIGBUS - 1
@@ -41,13 +42,13 @@ def expected(output, closed):
     return texts
 
 
-def found(trace):
+def found(trace, filtered=False):
     texts = collections.Counter()
     for event in trace.named("take_entry"):
         text = event.fields["text"]
         texts[event.fields["where"], "unreadable" if text.startswith("(unreadable 0x") else text] += 1
     turns = {text: texts.pop((21, text), 0) for text in ("here", "unreadable", "(unreadable)")}
-    assert sum(turns.values()) == 2000
+    assert sum(turns.values()) == 2000 or filtered
     return texts
 
 
@@ -82,3 +83,169 @@ def test_nothing_stays(dyntrace, program, how):
     assert int(status(target.pid, "SigCgt"), 16) & FAULTS == 0
     target.go().wait_ready()
     target.finish()
+
+
+def test_registers_are_kept(dyntrace, program_path):
+    """Trampolines that copy strings themselves use registers, two vector registers among them, and keep them all."""
+    without = alone(program_path("kept"))
+    result, trace = dyntrace.trace("--function", "spot", "-e", "--", program_path("kept"))
+    assert without == ("1120 calls, 0 registers changed\n", 0)
+    assert without[0] in result.stdout
+    whole = [chr(ord("a") + length % 26) * length for length in range(280) for _ in range(4)]
+    texts = [text if len(text) <= 256 else text[:256] + "..." for text in whole]
+    assert [event.fields["text"] for event in trace.named("spot_entry")] == texts
+    assert [event.fields["ret"] for event in trace.named("spot_exit")] == texts
+    assert trace.lost == 0
+
+
+def test_conditions_on_memory_that_goes_away(dyntrace, program, program_path):
+    """A filter that reads memory, in the trampoline, is false where the memory is gone."""
+    without = alone(program_path("gone"))
+    target = program("gone").wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "take", "--filter", "text[0] == 'h' && text[1] == 'e'")
+    until(lambda: has_handlers(target.pid), "handlers in front")
+    target.go().wait_ready()
+    output = target.finish(without[1])
+    assert output == without[0]
+    trace = tracing.stop()
+    texts = {key: number for key, number in found(trace, True).items() if key[0] < 1000}
+    assert texts == {key: number for key, number in expected(output, 0).items() if key[1] == "here"}
+    assert trace.lost == 0
+
+
+TILES = r"""
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "handshake.h"
+#define ARCH_REQ_XCOMP_PERM 0x1023
+#define TILE_DATA 18
+
+__attribute__((noipa)) void take(const char *text) { __asm__ volatile("" : : "r"(text)); }
+static void on_fault(int number) { _exit(number); }
+
+/* A tile that isn't in its initial state: the thread's frames hold all tiles from here on. */
+__attribute__((target("amx-tile"))) static void use_tiles(void)
+{
+	static struct { uint8_t palette, start, rest[14]; uint16_t columns[16]; uint8_t rows[16]; } config = { .palette = 1 };
+	static uint8_t ones[16 * 64];
+
+	config.columns[0] = 64;
+	config.rows[0] = 16;
+	for (size_t i = 0; i < sizeof(ones); i++)
+		ones[i] = 1;
+	__asm__ volatile("ldtilecfg %0" : : "m"(config));
+	__asm__ volatile("tileloadd (%0,%1,1), %%tmm0" : : "r"(ones), "r"(64L) : "memory");
+}
+
+int main(int argc, char **argv)
+{
+	size_t least = getauxval(AT_MINSIGSTKSZ), room = (least + 4095) / 4096 * 4096;
+	char *memory = mmap(NULL, 4096 + room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* just large enough for the largest frame, above a page that nobody may touch */
+	stack_t stack = { .ss_sp = memory + 4096, .ss_size = least };
+	struct sigaction action = { .sa_handler = on_fault, .sa_flags = SA_ONSTACK };
+
+	sprintf(page, "here");
+	mprotect(memory, 4096, PROT_NONE);
+	sigaltstack(&stack, NULL);
+	sigaction(SIGSEGV, &action, NULL);
+	handshake(argc, argv);
+	for (int turn = 0; turn < 2; turn++) {
+		for (int i = 0; i < 8; i++)
+			take(page);
+		mprotect(page, 4096, PROT_NONE);
+		take(page);
+		mprotect(page, 4096, PROT_READ | PROT_WRITE);
+		if (!turn && syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA))
+			return 77;
+		if (!turn)
+			use_tiles();
+	}
+	return 0;
+}
+"""
+
+
+def test_frames_that_grow(dyntrace, processes, scratch):
+    """(X8) The program's alternate stack has room for the kernel's largest frame, and for nothing else; before it asks for AMX's tiles, its
+    frames are small, and values are loaded."""
+    path = os.path.join(scratch, "tiles")
+    programs = os.path.join(os.path.dirname(__file__), "..", "programs")
+    subprocess.run(["gcc", "-O1", "-g", "-D_GNU_SOURCE", "-I", programs, "-x", "c", "-", "-o", path], input=TILES, text=True, check=True)
+    if subprocess.run([path]).returncode == 77:
+        pytest.skip("the processor has no AMX")
+    target = Program(processes, path, []).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "take")
+    until(lambda: has_handlers(target.pid), "handlers in front")
+    target.finish()
+    tracing.process.communicate(timeout=30)
+    texts = [event.fields["text"] for event in Trace(tracing.output).events]
+    assert [text.startswith("(unreadable") for text in texts] == ([False] * 8 + [True]) * 2
+    assert [text for text in texts if not text.startswith("(unreadable")] == ["here"] * 16
+
+
+OUTLIVES = r"""
+#include <pthread.h>
+#include <sched.h>
+#include "handshake.h"
+static volatile size_t total;
+__attribute__((noinline)) void say(const char *text) { total += strlen(text); }
+static void *rest(void *unused)
+{
+	char path[64], text[256] = "";
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", getpid());
+	while (!strstr(text, ") Z")) {
+		FILE *file = fopen(path, "r");
+		if (!file || !fgets(text, sizeof(text), file))
+			exit(1);
+		fclose(file);
+		sched_yield();
+	}
+	for (int i = 0; i < 20; i++) { /* each on a page of its own, which nobody has read yet */
+		char *page = malloc(200000);
+		snprintf(page, 20, "number %d", i);
+		say(page);
+	}
+	exit(0);
+}
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+
+	handshake(argc, argv);
+	pthread_create(&thread, NULL, rest, NULL);
+	pthread_exit(NULL);
+}
+"""
+
+
+def test_without_its_first_thread(dyntrace, tmp_path):
+    """The memory of a process whose first thread has ended is read all the same."""
+    path = str(tmp_path / "outlives")
+    sources = os.path.join(os.path.dirname(__file__), "..", "programs")
+    subprocess.run(["gcc", "-O1", "-g", "-pthread", "-I", sources, "-x", "c", "-", "-o", path], input=OUTLIVES, text=True, check=True)
+    _, trace = dyntrace.trace("--function", "say", "--", path)
+    assert [event.fields["text"] for event in trace.events] == [f"number {i}" for i in range(20)]
+
+
+NOTHING = """
+__attribute__((noinline)) void note(const char *a, const char *b, long n) { __asm__ volatile("nop; nop; nop; nop; nop" : : "r"(a), "r"(b), "r"(n)); }
+int main(void) { for (long n = 0; n < 100; n++) note(n & 1 ? "here" : 0, n & 2 ? "there" : 0, n); return 0; }
+"""
+
+
+def test_no_string(dyntrace, scratch):
+    """NULL is no string, at the first hit, which the agent gathers, and at later ones."""
+    path = os.path.join(scratch, "nothing")
+    subprocess.run(["gcc", "-O2", "-g", "-x", "c", "-", "-o", path], check=True, input=NOTHING, text=True)
+    _, trace = dyntrace.trace("--function", "note", "--", path)
+    assert [(event.fields["a"], event.fields["b"], event.fields["n"]) for event in trace.events] == [
+        ("here" if n & 1 else "(null)", "there" if n & 2 else "(null)", n) for n in range(100)]

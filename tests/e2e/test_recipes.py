@@ -84,6 +84,19 @@ def run(build, cwd, app, words, *more):
     return subprocess.run([os.path.join(build, "dyntrace"), *words, *more, "--", app], cwd=cwd, capture_output=True, text=True, timeout=60)
 
 
+def answers(text):
+    """The rows of all answers: with --each there is another one for each second that the program takes, and --reset begins anew."""
+    decoder, rows, text = json.JSONDecoder(), {}, text.strip()
+    while text:
+        answer, end = decoder.raw_decode(text)
+        text = text[end:].lstrip()
+        for row in answer:
+            same = rows.setdefault(json.dumps(row.get("key")), row)
+            if same is not row:
+                same["hits"] += row["hits"]
+    return list(rows.values())
+
+
 def asks(words):
     return "--by" in words or "--of" in words
 
@@ -93,8 +106,7 @@ def test_question(build, scratch, app, words):
     done = run(build, scratch, app, words, "--json")
     assert done.returncode == 0, done.stderr
     at = next(i for i, word in enumerate(words) if word in ("--by", "--of"))
-    # with --each there may be several answers; here it is one, since the program ends before
-    rows = json.loads(done.stdout)
+    rows = answers(done.stdout)
     assert CHECKS[" ".join(words[at:at + 2])](rows), rows
     text = run(build, scratch, app, words)
     assert text.returncode == 0 and "traced for" in text.stderr, text.stderr

@@ -292,3 +292,28 @@ def test_left_out(dyntrace, trace):
     assert "no call has 'path' in this trace, or not as one value" in dyntrace.fails("report", trace, "--by", "$tid", "--of", "path")
     for words in (["--of", "size"], ["--by", "a", "--tree"], ["--by", ""], ["--by", "a", "--keys", "0"], ["--by", "a", "--top", "x"], ["--by", "a,"]):
         assert dyntrace("report", trace, *words, status=2).stderr.startswith("dyntrace: report: ")
+
+
+STRUCT = r"""
+struct point { long x, y, z; };
+__attribute__((noinline)) long reach(struct point point) { __asm__ volatile("" ::: "memory"); return point.x + point.y; }
+int main(void)
+{
+	long sum = 0;
+	for (int i = 0; i < 10; i++)
+		sum += reach((struct point){ i % 3, i, 0 });
+	return sum != 54;
+}
+"""
+
+
+def test_several_values(dyntrace, tmp_path):
+    """A struct is no key: the message says that it is one, and doesn't offer it. A member of it is."""
+    (tmp_path / "point.c").write_text(STRUCT)
+    subprocess.run(["gcc", "-g", "-O1", "-o", tmp_path / "point", tmp_path / "point.c"], check=True)
+    dyntrace("trace", "-e", "--function", "reach", "-o", tmp_path / "trace", "--", tmp_path / "point")
+    for words in (["report", tmp_path / "trace", "--by", "point"], ["view", tmp_path / "trace", "--filter", "point == 3"]):
+        error = dyntrace(*words, status=2).stderr
+        assert f": {words[2]}: 'point' has several values (name one: point.MEMBER or point[0])\n" in error, error
+        assert "available" not in error
+    assert {key: row["calls"] for key, row in rows_of(dyntrace, tmp_path / "trace", "--by", "point.x")[0].items()} == {(0,): 4, (1,): 3, (2,): 3}

@@ -7,11 +7,11 @@ import subprocess
 
 import pytest
 
-from harness import Program, Trace, summary_rows, until
+from harness import Program, Trace, maps, status, summary_rows, until
 
 FUNCTIONS = ["work", "scale", "nested", "leaves", "jumps", "around", "rounds"]
 WHAT = [word for name in FUNCTIONS for word in ("--function", name)]
-LOOKS = 3000  # bytes that the controller reads for several looks at calls that are inside
+WAITS = 8  # of the controller, 50 ms or longer: it looks at calls that are inside every 250 ms
 PROCESSES = 5  # the first thread, three others and the child's run the same rounds
 
 
@@ -143,8 +143,10 @@ def test_call_that_never_returns(dyntrace, slow, processes):
     target.finish()
 
 
-def reads_of(pid):
-    return int(next(line for line in open(f"/proc/{pid}/io") if line.startswith("rchar")).split()[1])
+def await_look(controller):
+    """Waits until the controller has looked at the calls that are inside."""
+    before = int(status(controller.pid, "voluntary_ctxt_switches"))
+    until(lambda: int(status(controller.pid, "voluntary_ctxt_switches")) > before + WAITS, "the controller to look at the calls inside")
 
 
 LEFT = r"""
@@ -177,11 +179,58 @@ def test_killed_inside(dyntrace, slow, processes):
     target = Program(processes, slow, ["--stay", 1]).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "-e", "--function", "stays", "--min-duration", "1ms")
     target.go().wait_ready()
-    before = reads_of(tracing.process.pid)
-    until(lambda: reads_of(tracing.process.pid) > before + LOOKS, "the controller to look at the calls inside")
+    await_look(tracing.process)
     os.kill(target.pid, signal.SIGKILL)
     tracing.process.communicate(timeout=30)
     assert [event.name for event in Trace(tracing.output).events] == ["stays_entry"]
+
+
+OUTLIVED = r"""
+#include "handshake.h"
+__attribute__((noinline)) int stays(int argc, char **argv) { handshake(argc, argv); return argc; }
+int main(int argc, char **argv)
+{
+	handshake(argc, argv);
+	if (fork())
+		return stays(argc, argv);
+	for (int i = 0; i < 10; i++)
+		close(i);
+	for (;;)
+		pause();
+}
+"""
+
+
+def test_killed_inside_and_outlived(dyntrace, tmp_path, processes):
+    """The same if a forked child lives on, and is left later: the child's end forgets no calls of its parent's."""
+    path = str(tmp_path / "outlived")
+    sources = os.path.join(os.path.dirname(__file__), "..", "programs")
+    subprocess.run(["gcc", "-O1", "-g", "-I", sources, "-x", "c", "-", "-o", path], input=OUTLIVED, text=True, check=True)
+    target = Program(processes, path, []).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "-e", "--function", "stays", "--min-duration", "1ms")
+    target.go().wait_ready()
+    with open(f"/proc/{target.pid}/task/{target.pid}/children") as file:
+        child = int(file.read())
+    try:
+        await_look(tracing.process)
+        os.kill(target.pid, signal.SIGKILL)
+        tracing.process.communicate(timeout=30)
+        assert not [line for line in maps(child) if "memfd:dyntrace" in line]
+    finally:
+        os.kill(child, signal.SIGKILL)
+    assert [event.name for event in Trace(tracing.output).events] == ["stays_entry"]
+
+
+def test_returned_since_the_last_look(dyntrace, slow, processes):
+    """A call that was seen inside, returns unwanted, and whose process ends at once, isn't said to be inside."""
+    target = Program(processes, slow, ["--stay", 1]).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "-e", "--function", "stays", "--min-duration", "1h")
+    target.go().wait_ready()
+    await_look(tracing.process)
+    target.finish()
+    _, told = tracing.process.communicate(timeout=30)
+    assert "calls without an exit" not in told
+    assert Trace(tracing.output).events == []
 
 
 def test_usage(dyntrace, slow):

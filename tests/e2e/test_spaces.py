@@ -60,6 +60,60 @@ def test_children_in_pid_namespaces_of_their_own(dyntrace, program, inside, wher
     assert target.finish().split() == ["18000"]
 
 
+def test_threads_that_rest_are_alive(dyntrace, inside):
+    """Threads with other ids here, that record, rest while dyntrace looks for dead ones, and go on: no chunk is taken from them."""
+    rounds, calls = 6, 100
+    target = inside("spin", "--threads", 2, "--calls", calls, "--rounds", rounds)
+    tracing = dyntrace.start_trace(target.pid, "--probe", "foo")
+    for done in range(1, rounds + 1):
+        target.go().wait_ready()
+        until(lambda: len(Trace(tracing.output).events) == 2 * calls * done, "events of all rounds so far")
+    trace = tracing.stop()
+    assert (trace.names(), trace.lost) == ({"foo": 2 * calls * rounds}, 0)
+    assert list(trace.per_tid("foo").values()) == [calls * rounds] * 2
+    target.finish()
+
+
+LATE = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int stat64(const char *path, struct stat64 *found)
+{
+	int pid, end = 0;
+
+	if (sscanf(path, "/proc/%d/ns/pid%n", &pid, &end) == 1 && end && pid != getpid() && !access(getenv("ARMED"), F_OK)) {
+		close(open(getenv("ASKED"), O_CREAT | O_WRONLY, 0600));
+		while (!kill(pid, 0))
+			usleep(1000);
+	}
+	return fstatat64(AT_FDCWD, path, found, 0);
+}
+"""
+
+
+def test_ids_of_a_process_that_ends_while_it_is_looked_up(dyntrace, program, scratch):
+    """A question for its pid namespace that comes too late gets no answer: the process is where it was when dyntrace came, and its threads have
+    ids. The library below lets each such question come too late."""
+    late, armed, asked = (os.path.join(scratch, name) for name in ("late.so", "armed", "asked"))
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", late, "-x", "c", "-"], input=LATE, text=True, check=True)
+    target = program("spin", "--threads", 3, "--calls", 5000).wait_ready()
+    prefix = ["env", f"LD_PRELOAD={late}", f"ARMED={armed}", f"ASKED={asked}"]
+    tracing = dyntrace.start_trace(target.pid, "--function", "foo", prefix=prefix).wait_told()
+    open(armed, "w").close()
+    target.go().wait_ready()
+    until(lambda: os.path.exists(asked) or any(one.stat().st_size for one in os.scandir(tracing.output) if one.name.startswith("stream")), "events that are read")
+    expected = dict(counts(target.finish()))
+    _, errors = tracing.process.communicate(timeout=30)
+    assert tracing.process.returncode == 0, errors
+    assert Trace(tracing.output).per_tid("foo_entry") == expected
+
+
 def sleeps(pid):
     """How often the threads of the process have gone to sleep by themselves."""
     return sum(int(status(f"{pid}/task/{tid}", "voluntary_ctxt_switches")) for tid in os.listdir(f"/proc/{pid}/task"))
@@ -67,13 +121,14 @@ def sleeps(pid):
 
 def test_block_sees_a_dead_dyntrace(dyntrace, inside):
     """The kernel itself says so (beacon.h). A thread that waits for a dyntrace sleeps 20 times per second, for 10 s."""
-    target = inside("spin", "--threads", 2, "--calls", 400_000, "--rounds", 1)
+    target = inside("spin", "--threads", 2, "--calls", 200_000, "--rounds", 2)  # between the rounds no thread ends
     tracing = dyntrace.start_trace(target.pid, "--probe", "foo", "--mode", "block", "--buffer-size", "1M")
     tracing.process.kill()
     tracing.process.wait()
     before = sleeps(target.pid)
     target.go().wait_ready()
     assert sleeps(target.pid) - before < 100
+    target.go().wait_ready()
     assert [calls for _, calls in counts(target.finish())] == [400_000] * 2
 
 

@@ -51,10 +51,13 @@ class Screen:
         return [re.sub("\33\\[[0-9;?]*[A-Za-z]", "", line).strip("\r") for line in text.split("\r\n")]
 
     def until(self, *words):
-        """Waits for a screen with all these words."""
-        until(lambda: self.process.poll() is not None or all(word in "\n".join(self.lines()) for word in words), f"{words} on the screen")
+        """Waits for a screen with all these words, and gives it: the next one may be half there already."""
+        def shown():
+            lines = self.lines()
+            return all(word in "\n".join(lines) for word in words) and lines
+        found = until(lambda: self.process.poll() is not None or shown(), f"{words} on the screen")
         assert self.process.poll() is None, self.process.stderr.read()
-        return self.lines()
+        return found
 
     def press(self, keys):
         os.write(self.master, keys.encode())
@@ -79,7 +82,7 @@ def test_the_screen_and_its_keys(build, processes, target):
     assert len(lines) <= 24 and all(len(line) <= 80 for line in lines) and "*total%" in lines[2]
     screen.press("h")
     screen.until("100% is one thread all the")
-    screen.press("x")
+    screen.press("q")  # any key leads back
     screen.until("q quit")
     screen.press("<")
     screen.until("*hits/s")
@@ -117,6 +120,18 @@ def test_how_it_ends(build, processes, target, how):
     else:
         screen.process.send_signal(signal.SIGINT if how == "ctrl-c" else signal.SIGTERM)
         screen.end()
+    before.assert_unchanged()
+
+
+@pytest.mark.parametrize("words", [["top"], ["trace", "--tracer", "count", "--by", "$tid", "-p"]])
+def test_a_reader_that_goes(build, processes, target, words):
+    """As in "dyntrace top PID | head": the target is left as it was."""
+    before = Snapshot(target.pid)
+    process = processes.start([os.path.join(build, "dyntrace"), *words, str(target.pid), "--function", "work", "--each", "10ms"],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(timeout=50) == 0
     before.assert_unchanged()
 
 

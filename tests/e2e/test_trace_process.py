@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from harness import Program, Snapshot, Trace, comm_of, counts, maps, status, summary_rows, threads, until
+from harness import Program, Snapshot, Trace, comm_of, counts, maps, status, summary_rows, text, threads, until
 
 
 def test_redis_counts_the_same(dyntrace, redis):
@@ -34,24 +34,31 @@ def test_redis_counts_the_same(dyntrace, redis):
 
 
 def test_redis_for_four_seconds(dyntrace, redis):
-    """--for, with the count checked against redis: nothing else talks to it while the probes are in."""
+    """--for, with the count checked against redis: nothing else talks to it while the probes are in. On a busy machine the commands may
+    take longer than that: then once more, with more time."""
     before = Snapshot(redis.pid)
-    start = redis.commands_processed()
-    output = dyntrace.new_output()
-    tracer = dyntrace.processes.start([dyntrace.path, "trace", "-p", redis.pid, "-o", output, "--function",
-                                       "processCommand", "--for", "4"], stderr=subprocess.PIPE, text=True)
-    until(lambda: os.path.exists(output) and "memfd:dyntrace" in open(f"/proc/{redis.pid}/maps").read(), "the agent")
-    tracing_text = before.text
-    until(lambda: any(tracing_text.get(at) != code for at, code in Snapshot(redis.pid).text.items()), "the probe")
-    redis.benchmark(requests=3000, clients=3, tests="get")
-    end = redis.commands_processed()
-    _, errors = tracer.communicate(timeout=30)
-    assert tracer.returncode == 0, errors
-    trace = Trace(output)
+
+    def is_probed():
+        return text(redis.pid) != before.text
+
+    def run(seconds):
+        """Gives the commands by redis's count, and the trace; None: the probe was gone before the last command."""
+        start, output = redis.commands_processed(), dyntrace.new_output()
+        tracer = dyntrace.processes.start([dyntrace.path, "trace", "-p", redis.pid, "-o", output, "--function",
+                                           "processCommand", "--for", seconds], stderr=subprocess.PIPE, text=True)
+        until(lambda: is_probed() or tracer.poll() is not None, "the probe")
+        redis.benchmark(requests=3000, clients=3, tests="get")
+        end = redis.commands_processed()
+        is_whole = is_probed()
+        _, errors = tracer.communicate(timeout=30 + seconds)
+        assert tracer.returncode == 0, errors
+        before.assert_unchanged()
+        return (end - start, Trace(output)) if is_whole else None
+
+    commands, trace = next(filter(None, map(run, (4, 20, 100))))
     # The INFO that said `start` came before the probe; the one that said `end` is in the trace.
-    assert len(trace.events) == end - start
+    assert len(trace.events) == commands
     assert trace.lost == 0
-    before.assert_unchanged()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -201,6 +208,7 @@ def test_forked_children_are_cleaned_up(dyntrace, redis):
     code = ("import os, sys, signal\n"
             "def f(): return os.getpid()\n"
             "r, w = os.pipe()\n"
+            "print('ready', flush=True)\n"
             "sys.stdin.readline()\n"
             "pid = os.fork()\n"
             "if pid == 0:\n"
@@ -212,8 +220,8 @@ def test_forked_children_are_cleaned_up(dyntrace, redis):
             "os.kill(pid, 9); os.waitpid(pid, 0)\n")
     parent = dyntrace.processes.start(["/usr/bin/python3", "-c", code], stdin=subprocess.PIPE,
                                       stdout=subprocess.PIPE, text=True)
-    until(lambda: "readline" in open(f"/proc/{parent.pid}/maps").read() or True, "python")
-    until(lambda: status(parent.pid, "State").startswith("S"), "python to wait")
+    assert parent.stdout.readline() == "ready\n"
+    until(lambda: open(f"/proc/{parent.pid}/syscall").read().startswith("0 0x0 "), "python to wait")
     tracing = dyntrace.start_trace(parent.pid, "--function", "PyOS_AfterFork_Child", "--function", "PyObject_Call")
     parent.stdin.write("\n")
     parent.stdin.flush()

@@ -8,9 +8,11 @@ import subprocess
 import pytest
 from kills import kill_at, steps_that_map, trace_words
 from harness import Program, Snapshot, Trace, maps, status, text, until
+from stepper import Stepper
 
 CALLS = 10
 ATTACHES = 12
+RT_SIGPROCMASK = 14
 SIGTRAP_BIT = 1 << (signal.SIGTRAP - 1)
 
 # mode: calls of lone, by ten
@@ -59,6 +61,54 @@ def test_actions_that_change_while_traps_come(dyntrace, program):
     assert placed
     os.kill(target.pid, signal.SIGUSR2)
     assert target.finish() == "resetting ok\n"
+
+
+def test_threads_that_come_and_go(dyntrace, program):
+    """Threads are born, change their alternate stacks and end while traps come and go, every third time by kill -9. (A thread that is
+    just being born has SIGTRAP blocked: some traps are refused.)"""
+    target = program("traps", "--calls", 50000, "born").wait_ready()
+    before = Snapshot(target.pid)
+    target.go()
+    placed = 0
+    for i in range(ATTACHES):
+        words = [dyntrace.path, "trace", "-p", str(target.pid), "--probe", "lone", "--tracer", "count"]
+        tracing = subprocess.Popen(words + ([] if i % 3 == 2 else ["--for", "0.01"]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until(lambda: tracing.poll() is not None or has_trap(before, target.pid), "the trap")
+        placed += has_trap(before, target.pid) or tracing.poll() == 0
+        if i % 3 == 2:
+            tracing.kill()
+        tracing.wait()
+        assert target.process.poll() is None, placed
+    assert placed
+    dyntrace("detach", target.pid, status=None)
+    assert not catches_trap(target.pid)
+    os.kill(target.pid, signal.SIGUSR2)
+    assert target.finish() == "born ok\n"
+
+
+def test_without_its_first_thread(dyntrace, program_path):
+    """The memory of a process whose first thread has ended is read under another thread's id: a guard sees the mask (H10)."""
+    result, trace = dyntrace.trace("--probe", "lone", "--", program_path("traps"), "--calls", CALLS, "leaderless")
+    assert result.stdout == "leaderless ok\n"
+    assert trace.names() == {"lone": 2 * CALLS} and trace.lost == 0
+
+
+def test_a_guard_passed_before_the_first_trap(daemon, program):
+    """The thread stands at its system call, which the guard has let through with SIGTRAP blocked; a handler runs meanwhile. No trap is
+    placed then."""
+    target = program("traps", "passing").wait_ready()
+    daemon.add(f"{target.pid}:say", "-t", "backtrace")  # it reads memory, and plain loads have the same guards
+    target.go().wait_ready()
+    stepper = Stepper(target.pid)
+    target.go()
+    stepper.step()
+    while not (stepper.is_in_ours() and stepper.is_at_call(RT_SIGPROCMASK)):
+        stepper.step()
+    os.kill(target.pid, signal.SIGUSR1)
+    stepper.end()
+    target.wait_ready()
+    assert "a thread is in a system call that may block SIGTRAP" in daemon.fails("add", f"{target.pid}:lone")
+    assert target.finish() == "passing ok\n"
 
 
 def test_vfork_and_spawn(dyntrace, program_path):
@@ -133,8 +183,7 @@ def test_killed_around_the_mapping(dyntrace, program):
         return trace_words(dyntrace, pid, ["--probe", "lone"])
 
     *_, last = steps_that_map(dyntrace, program, make, start).values()
-    for number in last:
-        kill_at(dyntrace, program, number, make, start=start)
+    assert all([kill_at(dyntrace, program, number, make, start=start) for number in last])
 
 
 def anonymous(pid):

@@ -5,12 +5,11 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 
 import pytest
 
 from daemon_harness import CALLS, message
-from harness import Snapshot, Trace, hits, until
+from harness import Snapshot, Trace, hits, status, until
 
 
 class Second:
@@ -215,7 +214,8 @@ def test_one_comes_as_the_other_has_gone(dyntrace, spin):
         finally:
             first.process.send_signal(signal.SIGCONT)
 
-    time.sleep(0.1)  # the first has seen to the second, and reads its own events again
+    before = int(status(first.process.pid, "voluntary_ctxt_switches"))
+    until(lambda: int(status(first.process.pid, "voluntary_ctxt_switches")) > before + 2, "the first to read its own events again")
     first.process.send_signal(signal.SIGSTOP)
     killed.process.kill()
     killed.process.wait()

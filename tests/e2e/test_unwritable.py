@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 
 import pytest
-from harness import Snapshot, Trace, small_file_system, state, summary_rows, until
+from harness import Cgroup, Snapshot, Trace, small_file_system, state, summary_rows, until
 
 CALLS = 300000
 
@@ -177,41 +177,21 @@ def test_a_full_shm_costs_nothing(dyntrace, program_path):
 
 @pytest.fixture
 def cgroup():
-    """A memory cgroup: its folder, and the name of the file with its limit."""
-    for root, limit in [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")]:
-        folder = os.path.join(root, f"dyntrace-test-{os.getpid()}")
-        try:
-            os.mkdir(folder)
-        except OSError:
-            continue
-        if os.path.exists(os.path.join(folder, limit)):
-            yield folder, limit
-            until(lambda: gone(folder), "the cgroup to be empty")
-            return
-        os.rmdir(folder)
-    pytest.skip("no memory cgroup can be made here")
-
-
-def gone(folder):
-    try:
-        os.rmdir(folder)
-    except OSError:
-        return False
-    return True
-
-
-def write(folder, name, text):
-    with open(os.path.join(folder, name), "w") as file:
-        file.write(str(text))
+    """A memory cgroup, and the name of the file with its limit."""
+    made, choice = Cgroup.find([("/sys/fs/cgroup/memory", ["memory.limit_in_bytes"]), ("/sys/fs/cgroup", ["memory.max"])])
+    if not made:
+        pytest.skip("no memory cgroup can be made here")
+    yield made, choice[1][0]
+    made.end()
 
 
 @pytest.mark.parametrize("kib, fits", [(4096, True), (200, False)])
 def test_memory_that_the_target_s_cgroup_lacks_isn_t_taken(cgroup, dyntrace, program, kib, fits):
     """(H17) The kernel would kill the target at its next page."""
-    folder, limit = cgroup
-    write(folder, limit, kib * 1024)
+    group, limit = cgroup
+    group.write(limit, kib * 1024)
     one = program("spin", "--calls", 1000, "--rounds", 1).wait_ready()
-    write(folder, "cgroup.procs", one.pid)
+    group.write("cgroup.procs", one.pid)
     before = Snapshot(one.pid)
     if fits:
         running = dyntrace.start_trace(one.pid, "--function", "foo", "-e")
@@ -229,9 +209,9 @@ def test_memory_that_the_target_s_cgroup_lacks_isn_t_taken(cgroup, dyntrace, pro
 @pytest.mark.parametrize("words, fits", [(["--buffer-size", "1M"], True), ([], False)])
 def test_memory_that_dyntrace_s_own_cgroup_lacks_isn_t_taken(cgroup, dyntrace, program, words, fits):
     """The kernel would kill dyntrace without a word: a container with 32 MiB has no room for a buffer of 64."""
-    folder, limit = cgroup
-    write(folder, limit, 32 << 20)
-    prefix = ["sh", "-c", f'echo $$ > {folder}/cgroup.procs && exec "$@"', "sh"]
+    group, limit = cgroup
+    group.write(limit, 32 << 20)
+    prefix = ["sh", "-c", f'echo $$ > {group.path}/cgroup.procs && exec "$@"', "sh"]
     one = program("spin", "--calls", 1000, "--rounds", 1).wait_ready()
     before = Snapshot(one.pid)
     if fits:

@@ -29,6 +29,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
+#include "../unit/built.h"
 #include "faults.h"
 
 #define RUN_SECONDS 100
@@ -57,22 +58,11 @@ struct progress {
 
 /* ---- the target ------------------------------------------------------------------------------ */
 
-/* A file of the build, beside this program's folder. */
-static void build_path(const char *name, char path[PATH_MAX + 64])
-{
-	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-	self[n > 0 ? n : 0] = '\0';
-	*strrchr(self, '/') = '\0';
-	snprintf(path, PATH_MAX + 64, "%s/%s", self, name);
-}
-
 static pid_t start_target(bool execs)
 {
-	char path[PATH_MAX + 64], fd[16];
+	char path[PATH_MAX], fd[16];
 
-	build_path("programs/worker", path);
+	built_path("tests/programs/worker", path);
 	snprintf(fd, sizeof(fd), "%d", shared_fd);
 	memset(shared, 0, sizeof(*shared));
 	shared->paused = 1;
@@ -514,13 +504,11 @@ static void enter_namespace(void)
 
 int main(int argc, char **argv)
 {
-	char agent[PATH_MAX + 64];
 	size_t bad = 0;
 
 	parse(argc, argv);
 	enter_namespace();
-	build_path("../libdyntrace-agent.so", agent);
-	setenv("DYNTRACE_AGENT", agent, 0);
+	built_use_agent();
 	shared_fd = memfd_create("shared", 0);
 	if (shared_fd < 0 || ftruncate(shared_fd, sizeof(*shared)))
 		return 2;

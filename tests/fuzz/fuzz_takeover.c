@@ -80,7 +80,7 @@ static void begin(void)
 	REQUIRE(proc);
 	error_free(maps_read(proc, &maps));
 	REQUIRE(maps.count);
-	add_mapping((uint64_t)page, control_size, CODE_NAME);
+	add_mapping((uint64_t)page, control_size, HOLDERS_CODE);
 	add_mapping((uint64_t)pool, pool_size, POOL_NAME);
 }
 

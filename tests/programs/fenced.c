@@ -2,7 +2,7 @@
  * fenced - a program behind a filter of system calls.
  *	fenced [--deny NR,NR...] [--only NR,NR...] [--answer NUMBER] [--calls N] [--rounds R]
  *	       [--one 1] [--late 1] [--twice 1] [--heap 1] [--alarm US] [--spawn N]
- *	       [--during 1] [--alone 1] [--how N]
+ *	       [--during 1] [--alone 1] [--how N] [--forked 1]
  * A second thread sleeps in clock_nanosleep, ten times per second, and calls outer() when main
  * does.
  * The filter answers NUMBER (SECCOMP_RET_*; default: kill) to the calls of --deny, or to all but
@@ -15,6 +15,8 @@
  * microseconds while both threads call, and its handler calls foo(), too; their number is printed
  * second. --during: the filter comes in the first round, while the second thread calls. --spawn:
  * after its calls main makes N threads, one after the other, which each call outer() once.
+ * --forked: after a first "ready" and "go", a forked child does all this, until SIGTERM ends it.
+ * Its parent calls outer() once then.
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -25,6 +27,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "foo.h"
@@ -168,6 +171,21 @@ static void *work(void *data)
 	return NULL;
 }
 
+/* Returns in the child. */
+static void leave_it_to_a_child(void)
+{
+	handshake(count, words);
+	pid_t child = fork();
+	int status = 0;
+
+	if (child == 0)
+		return;
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		_exit(8);
+	outer(text, 0);
+	_exit(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM ? 0 : 9);
+}
+
 int main(int argc, char **argv)
 {
 	long rounds = handshake_option(argc, argv, "rounds", 1);
@@ -183,6 +201,8 @@ int main(int argc, char **argv)
 	long spawned = handshake_option(argc, argv, "spawn", 0);
 	if (handshake_option(argc, argv, "heap", 0))
 		text = strdup(kept);
+	if (handshake_option(argc, argv, "forked", 0))
+		leave_it_to_a_child();
 	atomic_store(&finished, -1);
 	if (pthread_create(&thread, NULL, work, one ? &thread : NULL))
 		return 2;

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-var counts, deeps, fails int64
+var counts, deeps, fails, picks int64
 
 //go:noinline
 func count(n int, s string) int {
@@ -28,6 +28,14 @@ func deep(n int) int {
 	return deep(n-1) + kept[n%64] - n
 }
 
+// Has no stack check, and ends in the call of a panic.
+//
+//go:noinline
+func pick(from []int, n int) int {
+	atomic.AddInt64(&picks, 1)
+	return from[n]
+}
+
 //go:noinline
 func fail(n int, p *int) (result int) {
 	atomic.AddInt64(&fails, 1)
@@ -40,7 +48,7 @@ func fail(n int, p *int) (result int) {
 }
 
 func main() {
-	done := make(chan int)
+	done, steps := make(chan int), []int{1, -1, 2, -2}
 	for g := 0; g < 8; g++ {
 		go func() {
 			failed := 0
@@ -50,6 +58,7 @@ func main() {
 				<-result
 				failed += fail(i, nil)
 				count(i, "text")
+				failed += pick(steps, i%4)
 				if i%50 == 0 {
 					runtime.GC()
 				}
@@ -61,5 +70,5 @@ func main() {
 	for g := 0; g < 8; g++ {
 		failed += <-done
 	}
-	println("count", counts, "deep", deeps, "fail", fails, failed)
+	println("count", counts, "deep", deeps, "fail", fails, "pick", picks, failed)
 }

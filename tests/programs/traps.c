@@ -9,6 +9,7 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
@@ -310,6 +311,62 @@ static int resetting(void)
 	return 0;
 }
 
+/* As Rust's threads: with an alternate stack of its own, which goes before the thread does. */
+static void *short_life(void *unused)
+{
+	stack_t own_stack = { .ss_size = 16384 }, none = { .ss_flags = SS_DISABLE };
+
+	own_stack.ss_sp = mmap(NULL, own_stack.ss_size, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (own_stack.ss_sp == MAP_FAILED || sigaltstack(&own_stack, NULL))
+		exit(60);
+	work();
+	if (sigaltstack(&none, NULL) || munmap(own_stack.ss_sp, own_stack.ss_size))
+		exit(61);
+	work();
+	return NULL;
+}
+
+/* Threads are born and end all the time, until SIGUSR2 comes. */
+static int born(void)
+{
+	pthread_t thread[4];
+
+	signal(SIGUSR2, on_end);
+	while (!is_over) {
+		for (int i = 0; i < 4; i++)
+			if (pthread_create(&thread[i], NULL, short_life, NULL))
+				return 62;
+		for (int i = 0; i < 4; i++)
+			pthread_join(thread[i], NULL);
+	}
+	return 0;
+}
+
+__attribute__((noinline)) void say(const char *text)
+{
+	handled += *text == '?';
+}
+
+static void on_wait(int number)
+{
+	handshake(count, arguments);
+}
+
+/* Blocks all signals, unless a handler that waits comes between. */
+static int passing(void)
+{
+	sigset_t all, old;
+
+	signal(SIGUSR1, on_wait);
+	say("!");
+	sigfillset(&all);
+	handshake(count, arguments);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	work();
+	return pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
 static int hops(void)
 {
 	for (long i = 0; i < calls; i++)
@@ -356,6 +413,39 @@ static int fills_gaps(void)
 	return 0;
 }
 
+static int is_ended(pid_t tid)
+{
+	char path[64], text[256] = "";
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	FILE *file = fopen(path, "r");
+	if (file && !fgets(text, sizeof(text), file))
+		exit(50);
+	if (file)
+		fclose(file);
+	const char *state = strrchr(text, ')');
+	return state && state[2] == 'Z';
+}
+
+static void *without_leader(void *unused)
+{
+	while (!is_ended(getpid()))
+		sched_yield();
+	int status = masked();
+	printf("leaderless %s\n", status ? "failed" : "ok");
+	exit(status);
+}
+
+/* The first thread ends, and another one blocks all signals. */
+static int leaderless(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, without_leader, NULL))
+		return 51;
+	pthread_exit(NULL);
+}
+
 static int meets(void)
 {
 	handshake(count, arguments);
@@ -396,7 +486,7 @@ static const struct {
 	{ "interrupted", interrupted, 0 }, { "resetting", resetting, 0 },
 	{ "hops", hops, 0 },	       { "dies", dies, 0 },	       { "int3", dies_of_int3, 0 },
 	{ "faults", faults, 0 },       { "gaps", fills_gaps, 0 },      { "meets", meets, 0 },
-	{ "blocked", blocked_all_the_time, 1 },
+	{ "passing", passing, 0 },     { "born", born, 0 },	       { "leaderless", leaderless, 0 }, { "blocked", blocked_all_the_time, 1 },
 };
 
 static int run_modes(int argc, char **argv, int before)

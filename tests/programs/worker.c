@@ -19,6 +19,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "worker.h"
@@ -39,6 +40,19 @@ static struct shared *shared;
 EACH(WORK)
 #define NAME(n) work_##n,
 static uint64_t (*const functions[FUNCTIONS])(uint64_t, const char *) = { EACH(NAME) };
+
+/* An instruction per byte: sites may begin anywhere. */
+void straight(void);
+__asm__(".pushsection .text\n"
+	".globl straight\n"
+	".type straight, @function\n"
+	"straight:\n"
+	".rept 16\n"
+	"	cld\n"
+	".endr\n"
+	"	ret\n"
+	".size straight, . - straight\n"
+	".popsection\n");
 
 void stand_still(void);
 __attribute__((noinline, used)) void stand_still(void)
@@ -66,6 +80,7 @@ static void *run_functions(void *number)
 		__atomic_fetch_add(&shared->calls[thread][f].begun, 1, __ATOMIC_SEQ_CST);
 		if (functions[f](calls, "text") != calls * (2 * f + 1) + 't')
 			abort();
+		straight();
 		__atomic_fetch_add(&shared->calls[thread][f].done, 1, __ATOMIC_SEQ_CST);
 	}
 	return NULL;
@@ -114,7 +129,54 @@ static void call_for_ever(int memory, bool execs)
 		pause();
 }
 
-/* Forks a child that calls a function so many times whenever it is told to; each answers. */
+/* ---- a call that is interrupted in the middle ------------------------------------------------ */
+
+#define TRAP_FLAG 0x100
+#define LENGTH_BEFORE 4 /* of the instruction before the clock is read */
+
+static int step_socket;
+static uint8_t step_stack[65536];
+
+static bool reads_clock(const uint8_t *code)
+{
+	return code[0] == 0x0f && code[1] == 0x31; /* rdtsc */
+}
+
+/* Waits for a word where the clock is read, which the functions here don't do: a probe does. That
+ * handler has a stack of its own, without the frames of the steps before. */
+static void on_step(int signal, siginfo_t *info, void *context)
+{
+	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
+	const uint8_t *code = (const uint8_t *)regs[REG_RIP];
+	char word = 's';
+
+	if (reads_clock(code + LENGTH_BEFORE))
+		((ucontext_t *)context)->uc_stack =
+			(stack_t){ .ss_sp = step_stack, .ss_size = sizeof(step_stack) };
+	if (!reads_clock(code))
+		return;
+	regs[REG_EFL] &= ~TRAP_FLAG;
+	work_12((uint64_t)work_11, "text"); /* whose backtrace shows it */
+	if (write(step_socket, &word, 1) != 1 || read(step_socket, &word, 1) != 1)
+		_exit(5);
+}
+
+/* Calls a function step by step, up to its probe's clock. */
+static void call_stepping(int socket)
+{
+	struct sigaction action = { .sa_sigaction = on_step, .sa_flags = SA_SIGINFO | SA_ONSTACK };
+
+	step_socket = socket;
+	sigaction(SIGTRAP, &action, NULL);
+	__asm__ volatile("pushfq; orq %0, (%%rsp); popfq" : : "i"(TRAP_FLAG) : "cc", "memory");
+	uint64_t result = work_11(7, "text");
+	__asm__ volatile("pushfq; andq %0, (%%rsp); popfq" : : "i"(~TRAP_FLAG) : "cc", "memory");
+	if (result != 7 * 23 + 't')
+		_exit(6);
+}
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
 /* Calls every function once; each result tells whether its own code ran. */
 static void call_all(void)
 {
@@ -124,6 +186,7 @@ static void call_all(void)
 	}
 }
 
+/* Forks a child that calls functions whenever it is told to; each answers. */
 static void obey_forking(int socket, int child_socket)
 {
 	char word;
@@ -139,6 +202,8 @@ static void obey_forking(int socket, int child_socket)
 			work_11((uint64_t)i, "text");
 		if (word == 'w')
 			call_all();
+		if (word == 's')
+			call_stepping(socket);
 		if (write(socket, &word, 1) != 1)
 			_exit(5);
 	}

@@ -30,6 +30,7 @@
 #include "control/session/session.h"
 
 #include "../programs/worker.h"
+#include "built.h"
 #include "place.h"
 #include "target.h"
 
@@ -258,21 +259,6 @@ static inline void judge_all(const struct fixture *f, uint64_t counts[FUNCTIONS]
 		assert_true(function < FUNCTIONS);
 		counts[function] += !strstr(name, "_exit:");
 	}
-}
-
-/* The agent that was built with this. */
-static inline void find_agent(void)
-{
-	char path[4096];
-	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 64);
-
-	for (int i = 0; i < 3 && length > 0; i++) {
-		path[length] = '\0';
-		length = strrchr(path, '/') - path;
-	}
-	path[length] = '\0';
-	strcat(path, "/libdyntrace-agent.so");
-	setenv("DYNTRACE_AGENT", path, 0);
 }
 
 static inline double now(void)

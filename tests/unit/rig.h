@@ -31,6 +31,7 @@
 #include "../../src/control/ctf/writer.h"
 #include "../../src/control/record/reader.h"
 #include "../../src/shared/layout.h"
+#include "built.h"
 #include "place.h"
 
 /* Events of the rig: id 1 is bare, 2 has two fields, 3 has six, 4 has a 32-bit one. Id 0 is not
@@ -137,13 +138,8 @@ static inline int rig_hit(unsigned id, uint64_t value)
 static inline void rig_load_agent(void)
 {
 	char path[PATH_MAX];
-	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 64);
 
-	assert_true(length > 0);
-	path[length] = 0;
-	for (int i = 0; i < 3; i++)
-		*strrchr(path, '/') = 0;
-	strcat(path, "/libdyntrace-agent.so");
+	built_path("libdyntrace-agent.so", path);
 	void *agent = dlopen(path, RTLD_NOW);
 	if (!agent)
 		fail_msg("%s", dlerror());

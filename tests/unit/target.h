@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <setjmp.h>
@@ -27,6 +28,8 @@
 #include <cmocka.h>
 
 #include "control/base/error.h"
+
+#include "built.h"
 
 struct target {
 	pid_t pid;
@@ -39,16 +42,12 @@ static inline void no_error(struct error *err)
 		fail_msg("%s", error_text(err));
 }
 
-/* tests/programs/NAME of the build this test is from. */
 static inline void target_path(const char *name, char path[PATH_MAX])
 {
-	char self[PATH_MAX / 2];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char below[PATH_MAX / 2];
 
-	assert_true(n > 0);
-	self[n] = '\0';
-	*strrchr(self, '/') = '\0';
-	snprintf(path, PATH_MAX, "%s/../programs/%s", self, name);
+	snprintf(below, sizeof(below), "tests/programs/%s", name);
+	built_path(below, path);
 }
 
 /* Starts a program of tests/programs with "--NAME NUMBER" words; the list ends with NULL. Its
@@ -191,6 +190,21 @@ static inline void target_await_state(pid_t tid, char state)
 	for (int i = 0; i < 600000 && target_state(tid) != state; i++)
 		usleep(100);
 	assert_int_equal(target_state(tid), state);
+}
+
+/* Kills a controller, a child of the test, after that time. It hadn't failed before, and the target
+ * lives on. */
+static inline void target_kill_controller(const struct target *target, pid_t controller,
+					  long after_ns)
+{
+	struct timespec nap = { 0, after_ns };
+	int status = 0;
+
+	nanosleep(&nap, NULL);
+	kill(controller, SIGKILL);
+	assert_int_equal(waitpid(controller, &status, 0), controller);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(waitpid(target->pid, &status, WNOHANG), 0);
 }
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "rig.h"
 #include "shared/returns.h"
+#include "thin.h"
 
 static volatile bool stop_reading;
 
@@ -351,7 +352,8 @@ static void test_nested_signals(void **unused)
 	handler_recorded = handler_skipped = 0;
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &often, NULL);
-	for (int i = 0; i < 1000000 || handler_recorded + handler_skipped < 40 * 100; i++) {
+	for (int i = 0; i < THIN(1000000, 100000) || handler_recorded + handler_skipped < 40 * 100;
+	     i++) {
 		if (rig_hit(RIG_BARE, 0))
 			recorded++;
 		else
@@ -482,19 +484,14 @@ static unsigned interrupt_at(unsigned warm_up, uint32_t small, uint32_t big, uns
 	return stepped;
 }
 
-#ifdef __SANITIZE_ADDRESS__ /* the agent itself has no sanitizer: only its reader gains */
-#define INTERRUPT_STRIDE 8
-#else
-#define INTERRUPT_STRIDE 1
-#endif
-
 /* T1, B2: at every instruction before signals are blocked and after they are allowed again, at some
  * between. */
 static unsigned interrupt_everywhere(unsigned warm_up, uint32_t small, uint32_t big)
 {
 	unsigned total = interrupt_at(warm_up, small, big, UINT_MAX);
 
-	for (unsigned steps = 0; steps < total; steps += INTERRUPT_STRIDE) {
+	/* (of what runs here only the reader has sanitizers) */
+	for (unsigned steps = 0; steps < total; steps += THIN(1, 32)) {
 		if (steps < 130 || steps + 60 > total || steps % 16 == 0)
 			interrupt_at(warm_up, small, big, steps);
 	}

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -138,7 +139,7 @@ static void test_tells_what_filters_say(void **state)
 	_cleanup_close_ int question = asker_hand(control, fenced.pid);
 	assert_true(question >= 0);
 	for (int i = 0; i < 3; i++) { /* again, whenever the worker likes */
-		assert_null(asker_ask(question, &verdict));
+		assert_null(asker_ask(question, 0, &verdict));
 		assert_int_equal(verdict.most, 2);
 	}
 	verdict_fence(&verdict, &fence);
@@ -150,12 +151,12 @@ static void test_tells_what_filters_say(void **state)
 	assert_int_equal(verdict_answer(&verdict, SYS_futex, odd), SECCOMP_RET_KILL_PROCESS);
 	assert_int_equal(verdict_answer(&verdict, SYS_getuid, wakes), SECCOMP_RET_KILL_PROCESS);
 	add_filter(&fenced);
-	assert_null(asker_ask(question, &verdict));
+	assert_null(asker_ask(question, 0, &verdict));
 	assert_int_equal(verdict.most, 3);
 	end(&fenced);
 	/* the worker still has its end */
 	assert_int_equal(close(control), 0);
-	struct error *error = asker_ask(question, &verdict);
+	struct error *error = asker_ask(question, 0, &verdict);
 	assert_non_null(error);
 	assert_int_equal(error_kind(error), ERROR_REFUSED);
 	error_free(error);
@@ -195,11 +196,11 @@ static void test_judges_the_named_process_only(void **state)
 
 	(void)state;
 	_cleanup_close_ int question = asker_hand(control, fenced.pid);
-	assert_null(asker_ask(question, &verdict));
+	assert_null(asker_ask(question, 0, &verdict));
 	assert_int_equal(verdict.most, 0);
-	/* a worker has no other word than "again": a pid of its choice changes nothing */
-	pid_t other = getppid();
-	assert_int_equal(send(question, &other, sizeof(other), 0), sizeof(other));
+	/* half a pid means nobody else */
+	uint16_t half = (uint16_t)getppid();
+	assert_int_equal(send(question, &half, sizeof(half), 0), sizeof(half));
 	assert_int_equal(recv(question, &verdict, sizeof(verdict), 0), sizeof(verdict));
 	assert_string_equal(verdict.why, "");
 	int pidfd = pidfd_open(fenced.pid, 0);
@@ -208,7 +209,7 @@ static void test_judges_the_named_process_only(void **state)
 	close(question);
 	question = hand_reused(control, fenced.pid, pidfd);
 	close(pidfd);
-	struct error *error = asker_ask(question, &verdict);
+	struct error *error = asker_ask(question, 0, &verdict);
 	assert_non_null(error);
 	assert_non_null(strstr(error_text(error), "has ended"));
 	error_free(error);
@@ -219,8 +220,71 @@ static void test_judges_the_named_process_only(void **state)
 	expect_end(asker);
 }
 
-static struct error *answer_first(void *context, struct fence_verdict *ret_verdict)
+/* A process with memory mapped as the agent's code, and a child of it with a filter. */
+static struct fenced start_with_child(pid_t *ret_child)
 {
+	static const long numbers[] = { SYS_memfd_create };
+	struct fenced child;
+	int ends[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	pid_t pid = fork();
+	if (!pid) {
+		int fd = memfd_create("dyntrace-code", 0);
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (fd < 0 || ftruncate(fd, 4096) ||
+		    mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0) == MAP_FAILED)
+			_exit(1);
+		child = start(numbers, 1);
+		if (write(ends[1], &child.pid, sizeof(child.pid)) == sizeof(child.pid))
+			pause();
+		_exit(2);
+	}
+	assert_int_equal(read(ends[0], ret_child, sizeof(*ret_child)), sizeof(*ret_child));
+	close(ends[1]);
+	return (struct fenced){ pid, ends[0] };
+}
+
+/* (D12) A worker names forked children, by dyntrace's code in their memory, and nobody else. */
+static void test_judges_forked_children_only(void **state)
+{
+	pid_t child = 0, stranger_child = 0;
+	struct fenced target = start_with_child(&child);
+	struct fenced stranger = start_with_child(&stranger_child);
+	const pid_t others[] = { stranger.pid, stranger_child, getpid(), 0x7fffffff, -1 };
+	struct fence_verdict verdict = { 0 };
+	struct fence fence;
+	int control = -1;
+	pid_t asker = start_asker(&control);
+
+	(void)state;
+	_cleanup_close_ int question = asker_hand(control, target.pid);
+	assert_null(asker_ask(question, child, &verdict));
+	verdict_fence(&verdict, &fence);
+	assert_int_equal(fence_closed(&fence), FENCE_CONTROL);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		struct error *error = asker_ask(question, others[i], &verdict);
+
+		assert_non_null(error);
+		assert_non_null(strstr(error_text(error), i < 3 ? "hasn't forked" : "no process"));
+		error_free(error);
+	}
+	assert_null(asker_ask(question, 0, &verdict)); /* its own: none */
+	assert_int_equal(verdict.most, 0);
+	end(&target);
+	end(&stranger);
+	struct error *error = asker_ask(question, child, &verdict);
+	assert_non_null(error);
+	error_free(error);
+	close(control);
+	close(take_fd(&question));
+	expect_end(asker);
+}
+
+static struct error *answer_first(void *context, pid_t pid, struct fence_verdict *ret_verdict)
+{
+	(void)pid;
 	*ret_verdict = *(struct fence_verdict *)context;
 	return NULL;
 }
@@ -239,7 +303,7 @@ static void test_holds_for_judged_filters_only(void **state)
 
 	(void)state;
 	_cleanup_close_ int question = asker_hand(control, fenced.pid);
-	assert_null(asker_ask(question, &first));
+	assert_null(asker_ask(question, 0, &first));
 	for (int round = 0; round < 2; round++) {
 		struct stop *stop = NULL;
 		struct remote *remote = NULL;
@@ -299,6 +363,7 @@ int main(void)
 		cmocka_unit_test(test_holds_for_judged_threads_only),
 		cmocka_unit_test_setup(test_tells_what_filters_say, skip_unless_allowed),
 		cmocka_unit_test_setup(test_judges_the_named_process_only, skip_unless_allowed),
+		cmocka_unit_test_setup(test_judges_forked_children_only, skip_unless_allowed),
 		cmocka_unit_test_setup(test_holds_for_judged_filters_only, skip_unless_allowed),
 	};
 

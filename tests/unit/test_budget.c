@@ -195,6 +195,22 @@ static void test_trampolines_are_timed(void **state)
 		assert_true(timings[i].pair != 0 && timings[i].bare != 0);
 }
 
+/* A time without hits that is too long, as where code lies badly, makes no hit cheaper. */
+static void test_hits_get_no_cheaper(void **state)
+{
+	struct hit_timing timings[HIT_TIMING_SPREADS] = { { 11, 26, 1, 1 },
+							  { 10, 30, 4, 0.5 },
+							  { 13, 29, 9, 3 },
+							  { 12, 60, -2, -10 } };
+
+	(void)state;
+	hit_timing_level(timings);
+	assert_true(timings[1].bare == 11 && timings[1].off == 1 && timings[1].counted == 4);
+	assert_true(timings[2].bare == 13 && timings[2].pair == 30 && timings[2].off == 3);
+	assert_true(timings[3].bare == 13 && timings[3].pair == 60);
+	assert_true(timings[3].counted == 9 && timings[3].off == 3);
+}
+
 /* Whatever was measured: a recorded hit costs at least as much as a counted one, and so on. */
 static void test_costs_fall_by_level(void **state)
 {
@@ -333,7 +349,6 @@ static struct looked make_looked(void)
 	l.budget->tracepoints = calloc(LOOKED_AT, sizeof(*l.budget->tracepoints));
 	l.budget->paces = calloc(LOOKED_AT, sizeof(*l.budget->paces));
 	for (size_t i = 0; i < LOOKED_AT; i++) {
-		l.demotions[i].cost = 1000;
 		l.tracepoints[i].demotion = &l.demotions[i];
 		l.budget->tracepoints[i] = &l.tracepoints[i];
 		assert_true(vec_push(&l.session->tracepoints, &l.tracepoints[i]));
@@ -358,6 +373,7 @@ static void look_at(struct looked *l, uint64_t hits, double share)
 	for (size_t i = 0; i < LOOKED_AT; i++)
 		l->demotions[i].hits = hits;
 	l->budget->look = span_of(share);
+	budget_scale_spend(&l->budget->scale, &l->budget->look, NULL);
 	budget_measure_look(l->session, l->budget, l->budget->measured + 50000000);
 }
 
@@ -380,8 +396,9 @@ static void test_looks_are_compared(void **state)
 	look_at(&l, 4000, 0.05); /* (1 - 4 * 0.05) / (1 - 4 * 0.2) */
 	assert_true(l.budget->scale.is_measured);
 	assert_true(l.budget->scale.scale > 3.8 && l.budget->scale.scale <= 4.01);
-	for (size_t i = 0; i < LOOKED_AT; i++)
-		assert_true(l.demotions[i].cost == 1000 * l.budget->scale.scale);
+	assert_true(l.session->cost_measured);
+	/* the hits before cost as much */
+	assert_true(budget_scale_so_far(&l.budget->scale) == l.budget->scale.scale);
 	free_looked(&l);
 }
 
@@ -400,6 +417,58 @@ static void test_an_old_change_is_forgotten(void **state)
 	free_looked(&l);
 }
 
+/* (U14) Samples tell what hits cost at least: without a change of levels, too. What the target gets
+ * done tells more, as its own code is slower as well. */
+/* Samples are taken now and then: meanwhile hits cost what the last samples told. */
+static void test_times_without_samples(void **state)
+{
+	const struct budget_span span = { .cpu = 1e8, .cost = 1e7 };
+	const struct budget_sample sample = { .share = 0.4, .inside = 160 };
+	struct budget_scale scale;
+
+	(void)state;
+	budget_scale_init(&scale);
+	budget_scale_spend(&scale, &span, NULL);
+	assert_true(budget_scale_so_far(&scale) == 1);
+	budget_scale_init(&scale);
+	budget_scale_spend(&scale, &span, &sample);
+	for (int i = 0; i < 19; i++)
+		budget_scale_spend(&scale, &span, NULL);
+	assert_true(budget_scale_so_far(&scale) > 3.99 && budget_scale_so_far(&scale) < 4.01);
+}
+
+static void test_samples_tell_the_least(void **state)
+{
+	const struct budget_span span = { .cpu = 1e8, .cost = 1e7 };
+	const struct budget_sample few = { .share = 0.4, .inside = 10 };
+	const struct budget_sample many = { .share = 0.4, .inside = 160 };
+	const struct budget_sample later = { .share = 0.2, .inside = 80 };
+	const struct budget_sample less = { .share = 0.02, .inside = 30 };
+	struct budget_scale scale;
+
+	(void)state;
+	budget_scale_init(&scale);
+	budget_scale_spend(&scale, &span, &few);
+	assert_true(budget_scale_now(&scale) == 1);
+	assert_true(budget_scale_so_far(&scale) > 3.99 && budget_scale_so_far(&scale) < 4.01);
+	budget_scale_spend(&scale, &span, &many);
+	assert_true(budget_scale_now(&scale) > 3.99 && budget_scale_now(&scale) < 4.01);
+	assert_false(scale.is_measured);
+	scale.scale = 6;
+	assert_true(budget_scale_now(&scale) == 6);
+	scale.scale = 1;
+	for (int i = 0; i < 20; i++)
+		budget_scale_spend(&scale, &span, &later);
+	assert_true(budget_scale_now(&scale) > 1.9 && budget_scale_now(&scale) < 2.1);
+	/* 2 of 22 spans cost four times as much */
+	assert_true(budget_scale_so_far(&scale) > 2.17 && budget_scale_so_far(&scale) < 2.19);
+	for (int i = 0; i < 60; i++)
+		budget_scale_spend(&scale, &span, &less);
+	assert_true(budget_scale_now(&scale) == 1);
+	budget_scale_spend(&scale, &span, NULL);
+	assert_true(budget_scale_now(&scale) == 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -416,11 +485,14 @@ int main(void)
 		cmocka_unit_test(test_trampolines_are_timed),
 		cmocka_unit_test(test_costs_fall_by_level),
 		cmocka_unit_test(test_spread),
+		cmocka_unit_test(test_hits_get_no_cheaper),
 		cmocka_unit_test(test_scale_is_found),
 		cmocka_unit_test(test_scale_needs_evidence),
 		cmocka_unit_test(test_scale_is_steady),
 		cmocka_unit_test(test_looks_are_compared),
 		cmocka_unit_test(test_an_old_change_is_forgotten),
+		cmocka_unit_test(test_samples_tell_the_least),
+		cmocka_unit_test(test_times_without_samples),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

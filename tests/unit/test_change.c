@@ -27,11 +27,13 @@
 #include "control/session/session.h"
 
 #include "../programs/mill.h"
+#include "built.h"
 #include "place.h"
 #include "target.h"
+#include "thin.h"
 
 #define LEFT_OUT_MAX 8
-#define CYCLES_FIRST 600 /* all has been used once by then */
+#define CYCLES_FIRST 400 /* all has been used once by then */
 #define CODE_WAITING_MAX (260 * 1024)
 #define TARGET_SLACK_KIB 256
 #define HERE_SLACK_KIB 2048
@@ -292,18 +294,18 @@ static void change_randomly(enum what what, double seconds_wanted)
  * of removed sites are redirected (P8), while threads run through all of them. */
 static void test_random(void **state)
 {
-	change_randomly(INSTRUCTIONS, 2);
+	change_randomly(INSTRUCTIONS, THIN(2, 1));
 }
 
 /* With calls inside all the time, whose exits are recorded. */
 static void test_random_exits(void **state)
 {
-	change_randomly(EXITS, 2);
+	change_randomly(EXITS, THIN(2, 1));
 }
 
 static void test_random_mixed(void **state)
 {
-	change_randomly(MIXED, 2);
+	change_randomly(MIXED, THIN(2, 1));
 }
 
 /* Out all of them, and back one by one among those that are there already: upwards, downwards,
@@ -314,8 +316,8 @@ static void test_in_turn(void **state)
 
 	begin(&f, INSTRUCTIONS);
 	size_t count = session_tracepoint_count(f.session);
-	static const size_t steps[] = { 1, 0, 3, 7 };
-	for (size_t order = 0; order < sizeof(steps) / sizeof(steps[0]); order++) {
+	static const size_t steps[] = { 0, 3, 1, 7 };
+	for (size_t order = 0; order < THIN(4, 2); order++) {
 		size_t step = steps[order] ? steps[order] : 1;
 
 		for (size_t i = 0; i < count; i++)
@@ -376,7 +378,7 @@ static void check_sizes(const struct fixture *f, const struct sizes *before)
 static void cycle(enum what what)
 {
 	const char *wanted = getenv("CHANGE_CYCLES");
-	long cycles = wanted ? atol(wanted) : 1000;
+	long cycles = wanted ? atol(wanted) : THIN(700, 200);
 	struct fixture f = { .counts_nothing = true };
 	struct sizes before = { 0 };
 
@@ -438,7 +440,7 @@ static size_t find_tracepoint(struct fixture *f, const char *name)
 /* So much is taken out and put back that garbage is looked at, several times. */
 static void make_garbage(struct fixture *f, size_t but_for)
 {
-	for (size_t i = 0; i < 800; i++) {
+	for (size_t i = 0; i < THIN(800, 400); i++) {
 		size_t index = i % session_tracepoint_count(f->session);
 
 		if (index == but_for)
@@ -493,21 +495,6 @@ static void test_removed_with_a_call_inside(void **state)
 	end(&f);
 }
 
-/* The agent that was built with this. */
-static void find_agent(void)
-{
-	char path[4096];
-	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 64);
-
-	for (int i = 0; i < 3 && length > 0; i++) {
-		path[length] = '\0';
-		length = strrchr(path, '/') - path;
-	}
-	path[length] = '\0';
-	strcat(path, "/libdyntrace-agent.so");
-	setenv("DYNTRACE_AGENT", path, 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -521,7 +508,7 @@ int main(void)
 		cmocka_unit_test(test_cycles_with_exits_do_not_grow),
 	};
 
-	find_agent();
+	built_use_agent();
 	if (getenv("CHANGE_ONLY"))
 		cmocka_set_test_filter(getenv("CHANGE_ONLY"));
 	return cmocka_run_group_tests(tests, NULL, NULL);

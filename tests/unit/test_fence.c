@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "control/fence/fence.h"
+#include "control/fence/answers.h"
 #include "control/remote/remote.h"
 
 #define STACKS 2000 /* of filters, given to the kernel */
@@ -485,11 +485,12 @@ static void test_reads_filters(void **state)
 static void expect_closed(long nr, uint32_t answer, unsigned parts, const char *text)
 {
 	struct program program = deny(nr, answer);
+	struct answers known = { 0 };
 	struct fence fence;
 	pid_t pid = start_fenced(&program, 1);
 
 	fence_begin(&fence);
-	assert_null(fence_add_thread(&fence, pid, true));
+	assert_null(fence_add_thread(&fence, &known, pid, true));
 	assert_int_equal(fence.threads, 1);
 	assert_int_equal(fence_closed(&fence), parts);
 	char *said = fence_describe(&fence, ~0u);
@@ -498,7 +499,7 @@ static void expect_closed(long nr, uint32_t answer, unsigned parts, const char *
 	else
 		assert_null(said);
 	free(said);
-	fence_end(&fence);
+	answers_free(&known);
 	end(pid);
 }
 
@@ -527,10 +528,40 @@ static void test_names_call_and_action(void **state)
 		      "kills for rt_sigaction");
 }
 
+/* (E4) Threads of one set of filters ask once; another set has answers of its own. */
+static void test_answers_are_of_their_filters(void **state)
+{
+	static const unsigned parts[] = { FENCE_RECORD, FENCE_RECORD, FENCE_LIVE, FENCE_RECORD };
+	static const uint64_t generations[] = { 1, 1, 2, 3 };
+	struct program programs[] = { deny(SYS_gettid, SECCOMP_RET_KILL_PROCESS),
+				      deny(SYS_tkill, SECCOMP_RET_KILL_PROCESS) };
+	struct answers known = { 0 };
+	const uint64_t args[6] = { 0 };
+
+	(void)state;
+	skip_unless_allowed();
+	pid_t pids[] = { start_fenced(&programs[0], 1), start_fenced(&programs[1], 1) };
+	for (size_t i = 0; i < 4; i++) {
+		struct fence fence;
+
+		fence_begin(&fence);
+		assert_null(fence_add_thread(&fence, &known, pids[parts[i] == FENCE_LIVE], true));
+		assert_int_equal(known.generation, generations[i]);
+		assert_int_equal(fence_closed(&fence), parts[i]);
+		assert_int_equal(answers_allow(&known, SYS_gettid, args), parts[i] == FENCE_LIVE);
+		assert_true(answers_allow(&known, SYS_getpid, args));
+		assert_false(answers_allow(&known, SYS_mount, args)); /* no call of ours */
+	}
+	answers_free(&known);
+	end(pids[0]);
+	end(pids[1]);
+}
+
 /* A filter that looks at the place of a call allows nothing: the agent has no place yet. */
 static void test_unknown_places_are_forbidden(void **state)
 {
 	struct program program = { 0 };
+	struct answers known = { 0 };
 	struct fence fence;
 
 	(void)state;
@@ -545,9 +576,9 @@ static void test_unknown_places_are_forbidden(void **state)
 	put(&program, BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
 	pid_t pid = start_fenced(&program, 1);
 	fence_begin(&fence);
-	assert_null(fence_add_thread(&fence, pid, true));
+	assert_null(fence_add_thread(&fence, &known, pid, true));
 	assert_int_equal(fence_closed(&fence), FENCE_RECORD);
-	fence_end(&fence);
+	answers_free(&known);
 	end(pid);
 }
 
@@ -613,6 +644,7 @@ int main(void)
 		cmocka_unit_test(test_what_no_filter_has_is_not_understood),
 		cmocka_unit_test(test_reads_filters),
 		cmocka_unit_test(test_names_call_and_action),
+		cmocka_unit_test(test_answers_are_of_their_filters),
 		cmocka_unit_test(test_unknown_places_are_forbidden),
 		cmocka_unit_test(test_suspension_ends_with_the_call),
 	};

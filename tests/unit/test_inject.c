@@ -13,6 +13,7 @@
 #include "control/agent/huge_pool.h"
 #include "control/agent/pool_layout.h"
 #include "control/remote/remote.h"
+#include "control/remote/remote_map.h"
 #include "place.h"
 
 #define TIMEOUT_MS 20000 /* only what hangs takes as long */
@@ -22,7 +23,7 @@ static const char *agent_path(void)
 {
 	static char path[PATH_MAX];
 
-	target_path("../../libdyntrace-agent.so", path);
+	built_path("libdyntrace-agent.so", path);
 	return path;
 }
 
@@ -52,7 +53,7 @@ static void take_out(struct proc *proc, struct agent *agent)
 	struct stop *stop = NULL;
 
 	no_error(stop_all(proc, TIMEOUT_MS, &stop));
-	no_error(agent_remove(stop, agent));
+	no_error(agent_remove(stop, agent, NULL));
 	stop_release(stop, NULL);
 }
 
@@ -551,15 +552,17 @@ static void test_pool_layout(void **state)
 {
 	uint32_t small = 0, big = 0;
 
-	pool_layout(DT_POOL_MIN, &small, &big);
-	assert_int_equal(small, 64);
-	assert_int_equal(big, 12);
-	pool_layout(DT_POOL_DEFAULT, &small, &big);
+	pool_layout(DT_POOL_MIN, false, &small, &big);
+	assert_int_equal(small, 128);
+	assert_int_equal(big, 8);
+	pool_layout(DT_POOL_DEFAULT, true, &small, &big);
 	assert_int_equal(small, 4096);
 	assert_int_equal(big, 768);
 	assert_true(pool_layout_size(small, big) ==
 		    dt_chunks_offset(4864) + 4096 * 4096ULL + 768 * 65536ULL);
-	pool_layout(DT_POOL_MAX, &small, &big);
+	pool_layout(DT_POOL_DEFAULT, false, &small, &big);
+	assert_true(small >= DT_SLOTS);
+	pool_layout(DT_POOL_MAX, false, &small, &big);
 	assert_true(pool_layout_size(small, big) <= DT_POOL_MAX);
 	assert_true(pool_layout_size(small, big + 1) > DT_POOL_MAX);
 }
@@ -622,6 +625,40 @@ static void test_huge_pool(void **state)
 	target_end(&target);
 }
 
+/* (S15) The program has put its own memory at the pool's place after the list of mappings was
+ * read. */
+static void test_old_list_of_mappings(void **state)
+{
+	struct target target = start_idle();
+	struct proc *proc = open_target(&target);
+	struct agent *agent = put_in(proc);
+	struct remote_map_request own = { .at = agent->pool_at,
+					  .size = agent->pool_size,
+					  .prot = PROT_READ | PROT_WRITE,
+					  .flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+					  .fd = -1,
+					  .what = "memory" };
+	struct maps before = { 0 }, now = { 0 };
+	struct stop *stop = NULL;
+	taddr at;
+
+	no_error(maps_read(proc, &before));
+	no_error(stop_all(proc, TIMEOUT_MS, &stop));
+	no_error(remote_map_once(stop, &own, &at));
+	proc->maps_before = &before;
+	no_error(agent_remove(stop, agent, NULL));
+	proc->maps_before = NULL;
+	assert_null(proc->desk);
+	stop_release(stop, NULL);
+	assert_int_equal(mapping_at(proc, &now, own.at)->inode, 0);
+	assert_null(maps_find(&now, agent->control_at));
+	agent_free(agent);
+	maps_free(&before);
+	maps_free(&now);
+	proc_close(proc);
+	target_end(&target);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -636,6 +673,7 @@ int main(void)
 		cmocka_unit_test(test_redis_under_load),
 		cmocka_unit_test(test_no_descriptor_left),
 		cmocka_unit_test(test_locked_memory),
+		cmocka_unit_test(test_old_list_of_mappings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

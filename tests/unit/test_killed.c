@@ -9,6 +9,7 @@
 #include <sys/user.h>
 
 #include "rig.h"
+#include "thin.h"
 
 #include "../../src/control/ctf/metadata.h"
 #include "../../src/control/record/resume.h"
@@ -243,7 +244,7 @@ static void fill_pool(uint32_t before)
 
 static void test_killed_at_each_call(void **unused)
 {
-	for (uint32_t before = 8; before <= 88; before += 8) {
+	for (uint32_t before = 8; before <= 88; before += THIN(8, 16)) {
 		bool killed = true;
 		unsigned call = 0;
 

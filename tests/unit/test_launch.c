@@ -1,13 +1,17 @@
 /* Starting commands: found, not found, held, run until their libraries are loaded, ended. */
+#include "ptrace_call.h"
 #include "target.h"
 
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "control/remote/remote.h"
 #include "control/agent/agent.h"
+#include "control/launch/exec_catch.h"
 #include "control/launch/launch.h"
+#include "control/proc/proc_end.h"
 #include "place.h"
 
 static struct launch *start(char *first, ...)
@@ -162,7 +166,7 @@ static void run_hello(const char *name, bool dynamic)
 	bool loaded = !dynamic;
 
 	target_path(name, path);
-	target_path("../../libdyntrace-agent.so", agent_path);
+	built_path("libdyntrace-agent.so", agent_path);
 	struct launch *launch = start(path, NULL);
 	struct proc *proc = launch_proc(launch);
 	no_error(launch_run_to_loaded(launch, &loaded));
@@ -174,7 +178,7 @@ static void run_hello(const char *name, bool dynamic)
 	char *before = target_slurp(proc->pid, "maps");
 	no_error(stop_adopt(proc, proc->pid, &stop));
 	no_error(agent_inject(stop, proc, &options, &agent));
-	no_error(agent_remove(stop, agent));
+	no_error(agent_remove(stop, agent, NULL));
 	stop_disown(stop);
 	agent_free(agent);
 	char *after = target_slurp(proc->pid, "maps");
@@ -235,6 +239,173 @@ static void test_killed_in_our_hand(void **state)
 	launch_free(launch);
 }
 
+/* Kills the command, and waits until its end can be seen, which nobody takes. */
+static void end_by_force(const struct proc *proc)
+{
+	siginfo_t info = { 0 };
+
+	kill(proc->pid, SIGKILL);
+	/* waitid reports the stop, too, and a stop's timer interrupts it (syscall_timeout.h) */
+	while (info.si_code != CLD_KILLED) {
+		int failed = waitid(P_PID, (id_t)proc->pid, &info, WEXITED | WNOWAIT | __WALL);
+
+		assert_true(!failed || errno == EINTR);
+	}
+}
+
+static void expect_killed(struct launch *launch)
+{
+	int status = await_end(launch);
+
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* The stop that lets go of an adopted thread meets its end, not the report of its stop. */
+static void test_ended_in_our_hand(void **state)
+{
+	struct launch *launch = start("sleep", "1000", NULL);
+	struct proc *proc = launch_proc(launch);
+	struct stop *stop = NULL;
+
+	no_error(stop_adopt(proc, proc->pid, &stop));
+	end_by_force(proc);
+	stop_disown(stop);
+	assert_true(proc->reaped);
+	assert_int_equal(proc->reaped_status, SIGKILL);
+	no_error(launch_go(launch));
+	expect_killed(launch);
+	launch_free(launch);
+}
+
+/* Another part of dyntrace that held the command has taken its end. */
+static void test_end_was_taken(void **state)
+{
+	struct launch *launch = start("sleep", "1000", NULL);
+	struct proc *proc = launch_proc(launch);
+	int status;
+
+	end_by_force(proc);
+	assert_int_equal(waitpid(proc->pid, &status, __WALL), proc->pid);
+	no_error(launch_go(launch));
+	if (proc_end_status(proc, &status)) /* since Linux 6.15 */
+		expect_killed(launch);
+	launch_free(launch);
+}
+
+/* A command of ours that has executed a program is adopted: whoever adopts it leaves its end, or
+ * says how it ended. */
+static void test_adopted_ends(void **state)
+{
+	for (int held = 0; held < 2; held++) {
+		struct launch *launch = start("sleep", "1000", NULL), *adopted = NULL;
+		struct proc *proc = launch_proc(launch);
+		struct error *err = NULL;
+		siginfo_t info;
+
+		if (held)
+			no_error(launch_adopt(proc, &adopted));
+		end_by_force(proc);
+		if (!held)
+			err = launch_adopt(proc, &adopted);
+		assert_true(held || (err && error_kind(err) == ERROR_GONE && proc->reaped));
+		error_free(err);
+		if (held)
+			no_error(launch_go(adopted));
+		launch_free(adopted);
+		assert_int_equal(waitid(P_PID, (id_t)proc->pid, &info,
+					WEXITED | WNOHANG | WNOWAIT | __WALL),
+				 held ? 0 : -1); /* left, or taken and told */
+		expect_killed(launch);
+		launch_free(launch);
+	}
+}
+
+/* ---- threads that are followed to their execve ----------------------------------------------- */
+
+static pid_t killed_before_detach; /* 0: none */
+
+/* In front of the libc's: the process is killed just before its thread is let go. */
+long ptrace(enum __ptrace_request request, ...)
+{
+	va_list list;
+
+	va_start(list, request);
+	const struct ptrace_call call = ptrace_call_read(request, list);
+	va_end(list);
+	if (request == PTRACE_DETACH && killed_before_detach) {
+		kill(killed_before_detach, SIGKILL);
+		killed_before_detach = 0;
+		target_await_state(call.tid, 'Z');
+	}
+	return ptrace_call_make(&call);
+}
+
+/* A thread of it that isn't its first. */
+static pid_t later_thread(const struct proc *proc)
+{
+	struct tids tids = { 0 };
+
+	no_error(threads_list(proc, &tids));
+	assert_true(tids.count > 1 && tids.items[0] == proc->pid);
+	pid_t tid = tids.items[1];
+	vec_free(&tids);
+	return tid;
+}
+
+static void tell_to_go(void *target)
+{
+	target_go(target);
+}
+
+/* A thread that is followed ends without an execve: its process, our own child, goes on. */
+static void test_followed_thread_ends(void **state)
+{
+	struct target target = target_start("spin", "--threads", "2", "--calls", "20", NULL);
+	struct exec_watch watch = { .seized = tell_to_go, .context = &target };
+	enum exec_result result = EXEC_LATE;
+	struct proc *proc = NULL;
+
+	target_ready(&target);
+	no_error(proc_open(target.pid, &proc));
+	assert_true(proc->own_child);
+	no_error(exec_catch(proc, later_thread(proc), &watch, &result));
+	assert_int_equal(result, EXEC_GONE);
+	target_ready(&target); /* the first thread goes on */
+	assert_false(proc->reaped);
+	assert_true(proc_is_alive(proc));
+	proc_close(proc);
+	target_end(&target);
+}
+
+static void do_nothing(void *unused)
+{
+}
+
+/* A thread that is killed just when it is to be let go: its end is seen, and so the end of its
+ * process is (H31). */
+static void test_followed_thread_is_killed(void **state)
+{
+	struct target target = target_start("execer", "--rounds", "7", "--lockstep", "1", NULL);
+	struct exec_watch watch = { .seized = do_nothing };
+	enum exec_result result = EXEC_GONE;
+	struct proc *proc = NULL;
+	siginfo_t info = { 0 };
+
+	target_ready(&target);
+	no_error(proc_open(target.pid, &proc));
+	killed_before_detach = target.pid;
+	no_error(exec_catch(proc, later_thread(proc), &watch, &result));
+	assert_int_equal(killed_before_detach, 0);
+	for (int i = 0; i < 20000 && !info.si_pid; i++) {
+		usleep(1000);
+		assert_int_equal(waitid(P_PID, (id_t)target.pid, &info,
+					WEXITED | WNOHANG | WNOWAIT), 0);
+	}
+	assert_int_equal(info.si_pid, target.pid);
+	proc_close(proc);
+	target_end(&target);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -245,6 +416,11 @@ int main(void)
 		cmocka_unit_test(test_kinds_of_programs),
 		cmocka_unit_test(test_never_let_go_is_killed),
 		cmocka_unit_test(test_killed_in_our_hand),
+		cmocka_unit_test(test_ended_in_our_hand),
+		cmocka_unit_test(test_end_was_taken),
+		cmocka_unit_test(test_adopted_ends),
+		cmocka_unit_test(test_followed_thread_ends),
+		cmocka_unit_test(test_followed_thread_is_killed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,11 +11,7 @@
 #include "control/session/session.h"
 #include "control/session/state/session_state.h"
 
-#ifdef __SANITIZE_ADDRESS__
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
+#include "thin.h"
 
 /* ---- single changes -------------------------------------------------------------------------- */
 
@@ -388,7 +384,7 @@ static long resident_kib(pid_t pid)
 static void test_cycles_do_not_grow(void **state)
 {
 	const char *wanted = getenv("LIVE_CYCLES");
-	long cycles = wanted ? atol(wanted) : 1200, settled = cycles / 2;
+	long cycles = wanted ? atol(wanted) : THIN(800, 600), settled = cycles / 2;
 	long here = 0, there = 0;
 	struct fixture f = { 0 };
 	uint64_t code = 0;
@@ -417,7 +413,7 @@ static void test_cycles_do_not_grow(void **state)
 	print_message("%ld cycles, %zu kinds of events\n", cycles, session_types(f.session)->count);
 	assert_true(session_types(f.session)->count <= types + 3);
 	assert_true(session_code_used(f.session) <= code + 300 * 1024);
-	if (!SANITIZED) /* or freed memory is kept, and what isn't freed is told anyway */
+	if (THIN(true, false)) /* or freed memory is kept, and what isn't freed is told anyway */
 		assert_true(resident_kib(getpid()) <= here + 1024);
 	assert_true(resident_kib(f.pid) <= there + 1024);
 	leave(&f);
@@ -442,7 +438,7 @@ static uint32_t stubs_used(const struct fixture *f)
 static void test_cycles_with_exits_do_not_grow(void **state)
 {
 	const char *wanted = getenv("LIVE_CYCLES");
-	long cycles = wanted ? atol(wanted) : 1200, settled = cycles / 2;
+	long cycles = wanted ? atol(wanted) : THIN(800, 600), settled = cycles / 2;
 	struct fixture f = { 0 };
 	uint32_t stubs = 0;
 	size_t types = 0;
@@ -489,7 +485,7 @@ int main(void)
 		cmocka_unit_test(test_cycles_with_exits_do_not_grow),
 	};
 
-	find_agent();
+	built_use_agent();
 	if (getenv("LIVE_ONLY"))
 		cmocka_set_test_filter(getenv("LIVE_ONLY"));
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,11 +1,19 @@
 /*
  * The surroundings of a session that changes: sleeping without work, libraries that come and go,
- * forked children, files that another process makes.
+ * forked children, executed programs, files that another process makes.
  */
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "control/launch/launch.h"
+#include "control/session/follow_exec/follow_exec.h"
+#include "control/session/processes/follow_state.h"
+#include "control/session/takeover/takeover.h"
+#include "control/stop/stop.h"
 #include "live.h"
+#include "thin.h"
+
+#define REUSES THIN(600u, 300u) /* more than GARBAGE_MAX */
 
 /* ---- sleeping -------------------------------------------------------------------------------- */
 
@@ -113,10 +121,10 @@ static void test_forked_child(void **state)
 	ask(&f, parent[0], 'f');
 	await_answer(&f, child[0], 'f');
 	check(session_add_context(f.session, "work_11", "reg:rsp", NULL), &f);
-	for (size_t i = 0; i < 600; i++) { /* memory is used again */
+	for (size_t i = 0; i < REUSES; i++) { /* memory is used again */
 		add(&f, i % 11, TRACEPOINT_FUNCTION);
 		check(session_remove(f.session, work_name(i % 11, name), NULL), &f);
-		if (i % 50 == 0)
+		if (i % (REUSES / 12) == 0)
 			ask(&f, child[0], 'c');
 	}
 	ask(&f, parent[0], 'c');
@@ -164,7 +172,7 @@ static void test_child_with_old_jumps(void **state)
 	await_answer(&f, child[0], 'f');
 	for (size_t i = 0; i < 8; i++)
 		check(session_remove(f.session, work_name(i, name), NULL), &f);
-	for (size_t i = 0; i < 600; i++) { /* memory is used again */
+	for (size_t i = 0; i < REUSES; i++) { /* memory is used again */
 		add(&f, 8 + i % 16, TRACEPOINT_FUNCTION);
 		if (i % 100 == 99)
 			ask(&f, child[0], 'w');
@@ -176,6 +184,64 @@ static void test_child_with_old_jumps(void **state)
 	close(parent[0]);
 	close(parent[1]);
 	close(child[0]);
+	end(&f);
+}
+
+/* ---- a thread in shared code ----------------------------------------------------------------- */
+
+#define INTERRUPTED 3 /* the frame behind work_12, the handler, and the signal's return */
+
+/* Events of work_12 whose backtrace goes from the handler to the function that x names. */
+static uint64_t count_interrupted(const struct fixture *f)
+{
+	FILE *pipe = open_trace(f);
+	char line[1024], wanted[64];
+	uint64_t count = 0;
+
+	while (next_event(pipe, line)) {
+		const char *x = strstr(line, " work_12_entry:") ? strstr(line, " x = ") : NULL;
+
+		snprintf(wanted, sizeof(wanted), "[%d] = 0x%lX,", INTERRUPTED,
+			 x ? strtoul(x + strlen(" x = "), NULL, 10) : 0);
+		count += x && strstr(line, wanted);
+	}
+	return count;
+}
+
+/* (P5, U3) A handler interrupts code that trampolines share, and takes its time: backtraces go
+ * through both, and the memory of the trampoline that called it isn't used again before. */
+static void test_interrupted_in_shared_code(void **state)
+{
+	struct session_options options = { .buffer_size = 4 << 20 };
+	struct fixture f = { 0 };
+	int socket[2];
+
+	snprintf(f.output, sizeof(f.output), "%s/dyntrace-live-%d-step", place_memory(), getpid());
+	options.output = f.output;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, socket), 0);
+	f.pid = start_worker("fork", (int[]){ socket[1], socket[1] }, 2);
+	close(socket[1]);
+	await_ready(socket[0]);
+	check(proc_open(f.pid, &f.proc), &f);
+	check(session_create(f.proc, &options, &f.session), &f);
+	check(session_begin(f.session, NULL), &f);
+	add(&f, 11, TRACEPOINT_BARE);
+	add(&f, 12, TRACEPOINT_ENTRY);
+	check(session_add_context(f.session, "work_12", "backtrace:20", NULL), &f);
+	ask(&f, socket[0], 'c'); /* the agent knows the thread: it blocks no signals any more */
+	ask(&f, socket[0], 's'); /* the handler answers */
+	check(session_remove(f.session, "work_11", NULL), &f);
+	for (size_t i = 0; i < REUSES; i += 10) {
+		check(try_add(&f, "work_?", TRACEPOINT_BARE), &f);
+		check(session_remove(f.session, "work_?", NULL), &f);
+	}
+	check(try_add(&f, "work_?", TRACEPOINT_BARE), &f); /* in all memory that is free */
+	ask(&f, socket[0], 's'); /* the call is over, with the right result */
+	ask(&f, socket[0], 'w');
+	leave(&f);
+	assert_int_equal(judge(&f, "work_11", ""), CHILD_CALLS + 1);
+	assert_int_equal(count_interrupted(&f), 1);
+	close(socket[0]);
 	end(&f);
 }
 
@@ -316,17 +382,177 @@ static void test_directory_of_another(void **state)
 	end(&f);
 }
 
+/* ---- what a killed controller leaves --------------------------------------------------------- */
+
+static struct error *count_at(struct session *session, const char *location)
+{
+	return session_add(session,
+			   &(struct tracepoint_spec){ .location = location,
+						      .kind = TRACEPOINT_BARE,
+						      .tracer = "count" },
+			   NULL);
+}
+
+/* Another controller places a probe, and is killed. */
+static void leave_probe(pid_t pid, const struct session_options *options)
+{
+	int placed[2];
+	char byte = 0;
+
+	assert_int_equal(pipe(placed), 0);
+	pid_t controller = fork();
+	assert_true(controller >= 0);
+	if (!controller) {
+		struct proc *proc = NULL;
+		struct session *session = NULL;
+
+		if (!proc_open(pid, &proc) && !session_create(proc, options, &session) &&
+		    !session_begin(session, NULL) &&
+		    !count_at(session, "straight") && write(placed[1], "p", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	close(placed[1]);
+	assert_int_equal(read(placed[0], &byte, 1), 1);
+	close(placed[0]);
+	kill(controller, SIGKILL);
+	assert_int_equal(waitpid(controller, NULL, 0), controller);
+}
+
+/* How many agents are in the process? Each has a code memory of its own. */
+static size_t count_agents(const struct proc *proc)
+{
+	struct maps maps = { 0 };
+	uint64_t inodes[8];
+	size_t count = 0, known;
+
+	no_error(maps_read(proc, &maps));
+	for (size_t i = 0; i < maps.count; i++) {
+		if (!strstr(maps.items[i].path, "memfd:dyntrace-code"))
+			continue;
+		for (known = 0; known < count && inodes[known] != maps.items[i].inode; known++)
+			;
+		assert_true(known < 8);
+		inodes[known] = maps.items[i].inode;
+		count += known == count;
+	}
+	maps_free(&maps);
+	return count;
+}
+
+/* (J1, J2) A new site that begins where an old one does replaces it. One in whose bytes threads
+ * would come out of the old trampoline is placed when the old probe is gone, with its memory. */
+static void test_new_site_ends_behind_an_old_one(void **state)
+{
+	static const char *const locations[] = { "straight", "straight+2" };
+
+	for (int behind = 0; behind < 2; behind++) {
+		struct session_options options = { .buffer_size = 4 << 20 };
+		struct takeover takeover = { 0 };
+		struct fixture f = { 0 };
+		bool waits = false;
+
+		snprintf(f.output, sizeof(f.output), "%s/dyntrace-live-%d-old-%d", place_memory(),
+			 getpid(), behind);
+		options.output = f.output;
+		f.pid = start_target();
+		go();
+		leave_probe(f.pid, &options);
+		check(proc_open(f.pid, &f.proc), &f);
+		assert_int_equal(count_agents(f.proc), 1);
+		check(session_create(f.proc, &options, &f.session), &f);
+		check(takeover_inherit(f.session, NULL, true, &takeover, &waits), &f);
+		assert_true(waits);
+		check(session_begin(f.session, NULL), &f);
+		assert_int_equal(count_agents(f.proc), 2);
+		check(count_at(f.session, locations[behind]), &f);
+		assert_int_equal(count_agents(f.proc), behind ? 1 : 2);
+		check(takeover_settle(f.session, &takeover), &f);
+		assert_true(takeover.found && !takeover.left && takeover.sites == 1);
+		assert_int_equal(count_agents(f.proc), 1);
+		work(&f, 10);
+		leave(&f);
+		end(&f);
+	}
+}
+
+/* ---- programs that a command executes -------------------------------------------------------- */
+
+static struct session *follow_command(struct launch *launch, const char *output)
+{
+	const struct tracepoint_spec spec = { .location = "work_1", .kind = TRACEPOINT_FUNCTION };
+	struct session_options options = { .output = output,
+					   .buffer_size = 4 << 20,
+					   .follow_exec = true };
+	struct proc *proc = launch_proc(launch);
+	struct session *session = NULL;
+	struct stop *stop = NULL;
+	bool loaded;
+
+	no_error(session_create(proc, &options, &session));
+	follow_exec_enable(session);
+	no_error(session_add(session, &spec, NULL));
+	no_error(launch_run_to_loaded(launch, &loaded));
+	no_error(session_resolve(session));
+	no_error(stop_adopt(proc, proc->pid, &stop));
+	no_error(session_begin(session, stop));
+	stop_disown(stop);
+	no_error(launch_go(launch));
+	return session;
+}
+
+/* The command has executed a program, and is killed while a stop of that program's session holds
+ * it. Nobody else sees the end, so the command's own struct proc must know of it. */
+static void test_end_of_an_executed_program(void **state)
+{
+	char output[64], path[PATH_MAX], number[16], command[96];
+	int sockets[2];
+	struct launch *launch = NULL;
+	struct session_summary summary = { 0 };
+	struct stop *stop = NULL;
+
+	snprintf(output, sizeof(output), "%s/dyntrace-live-%d-ended", place_memory(), getpid());
+	target_path("worker", path);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+	snprintf(number, sizeof(number), "%d", sockets[1]);
+	no_error(launch_start((char *[]){ "env", path, "library", number, NULL }, &launch));
+	struct session *session = follow_command(launch, output);
+	struct proc *proc = launch_proc(launch);
+
+	while (!session->follow->execs.count)
+		no_error(session_step(session, 1));
+	struct proc *later = session->follow->execs.items[0].session->proc;
+	assert_true(later != proc && later->pid == proc->pid);
+	no_error(stop_all(later, STOP_TIMEOUT_MS, &stop));
+	kill(proc->pid, SIGKILL);
+	stop_release(stop, NULL);
+	assert_true(later->reaped);
+	no_error(session_step(session, 1));
+	assert_true(proc->reaped);
+	assert_int_equal(proc->reaped_status, SIGKILL);
+	error_free(session_end(session, &summary));
+	session_destroy(session);
+	launch_free(launch);
+	close(sockets[0]);
+	close(sockets[1]);
+	snprintf(command, sizeof(command), "rm -rf %s", output);
+	assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sleep),
 		cmocka_unit_test(test_forked_child),
 		cmocka_unit_test(test_child_with_old_jumps),
+		cmocka_unit_test(test_interrupted_in_shared_code),
 		cmocka_unit_test(test_libraries),
 		cmocka_unit_test(test_directory_of_another),
+		cmocka_unit_test(test_new_site_ends_behind_an_old_one),
+		cmocka_unit_test(test_end_of_an_executed_program),
 	};
 
-	find_agent();
+	built_use_agent();
 	if (getenv("LIVE_ONLY"))
 		cmocka_set_test_filter(getenv("LIVE_ONLY"));
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /*
- * Plain loads (X3 to X6): who may make them. A signal comes at every instruction of a guard, whose
+ * Plain loads (X3 to X8): who may make them. A signal comes at every instruction of a guard, whose
  * handler hits (X5); the handlers themselves are in tests/e2e/test_plain_loads.py.
  */
 #include "../../src/shared/program.h"
@@ -8,6 +8,8 @@
 #define TEXT RIG_SIX /* the rig's event, with a string instead */
 #define LONGEST 256
 #define TRAP_FLAG 0x100
+#define ARCH_GET_XCOMP_PERM 0x1022
+#define ARCH_REQ_XCOMP_PERM 0x1023
 
 static struct {
 	struct dt_program head;
@@ -31,8 +33,15 @@ static struct dt_own_stack *own(void)
 	return &rig_state->own_stacks[rig_my_slot() - rig_slots];
 }
 
-/* A system call of the libc, with its guard. `stepped`: with a signal at each instruction. */
-static void call_guarded(uint64_t number, uint64_t first, const void *second, bool stepped)
+static bool is_open(void)
+{
+	return own()->open == rig_state->loads;
+}
+
+/* The guard of a system call of the libc: has it made the call itself? `stepped`: with a signal at
+ * each instruction. */
+static bool pass_guard(uint64_t number, uint64_t first, const void *second, bool stepped,
+		       uint64_t *ret_result)
 {
 	uint64_t made = (uint64_t)rig_control;
 	register uint64_t size __asm__("r10") = 8;
@@ -51,8 +60,16 @@ static void call_guarded(uint64_t number, uint64_t first, const void *second, bo
 			 : "D"(first), "S"(second), "d"(0ULL), "r"(size), "r"(flags),
 			   [guard] "m"(guard), [off] "i"(~TRAP_FLAG)
 			 : "r9", "r11", "memory", "cc");
-	assert_int_equal(made, 1);
-	assert_int_equal(number, 0);
+	*ret_result = number;
+	return made;
+}
+
+static void call_guarded(uint64_t number, uint64_t first, const void *second, bool stepped)
+{
+	uint64_t result;
+
+	assert_true(pass_guard(number, first, second, stepped, &result));
+	assert_int_equal(result, 0);
 }
 
 static void on_step(int number)
@@ -87,7 +104,7 @@ static void up(void)
 	assert_int_equal(sigaction(SIGTRAP, &action, NULL), 0);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(gather("twenty bytes of text"), 1);
-	assert_true(own()->open);
+	assert_true(is_open());
 }
 
 /* X5 */
@@ -98,13 +115,13 @@ static void test_a_guard_with_hits(void **unused)
 	up();
 	call_guarded(SYS_rt_sigprocmask, SIG_SETMASK, &faults, true);
 	assert_true(steps > 50);
-	assert_false(own()->open);
+	assert_false(is_open());
 	gather("twenty bytes of text");
-	assert_false(own()->open); /* the signals are blocked now */
+	assert_false(is_open()); /* the signals are blocked now */
 	call_guarded(SYS_rt_sigprocmask, SIG_SETMASK, &none, false);
 	gather("twenty bytes of text");
 	gather("twenty bytes of text");
-	assert_true(own()->open);
+	assert_true(is_open());
 	rig_down();
 }
 
@@ -118,12 +135,29 @@ static void test_who_may_load(void **unused)
 	call_guarded(SYS_sigaltstack, (uint64_t)&small, NULL, false);
 	for (int i = 0; i < 3; i++)
 		gather("twenty bytes of text");
-	assert_false(own()->open);
+	assert_false(is_open());
 	small.ss_size = sizeof(memory);
 	call_guarded(SYS_sigaltstack, (uint64_t)&small, NULL, false);
 	gather("twenty bytes of text");
-	assert_true(own()->open);
+	assert_true(is_open());
 	call_guarded(SYS_sigaltstack, (uint64_t)&none, NULL, false);
+	rig_down();
+}
+
+/* X8: the process asks for AMX's tiles, of whose frames nobody has thought. */
+static void test_nobody_loads_with_larger_frames(void **unused)
+{
+	uint64_t result;
+
+	up();
+	assert_false(pass_guard(SYS_arch_prctl, ARCH_GET_XCOMP_PERM, NULL, false, &result));
+	assert_false(pass_guard(SYS_prctl, ARCH_REQ_XCOMP_PERM, NULL, false, &result));
+	gather("twenty bytes of text");
+	assert_true(is_open());
+	assert_false(pass_guard(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, NULL, false, &result));
+	assert_int_equal(result, SYS_arch_prctl); /* the program makes the call */
+	gather("twenty bytes of text");
+	assert_false(is_open());
 	rig_down();
 }
 
@@ -131,18 +165,40 @@ static void test_who_may_load(void **unused)
 static void test_nobody_loads_without_handlers(void **unused)
 {
 	up();
-	own()->open = 0;
+	own()->open = DT_NOT_OPEN;
 	fronts.full = 0;
 	for (int i = 0; i < 3; i++)
 		gather("twenty bytes of text");
-	assert_false(own()->open);
+	assert_false(is_open());
 	fronts.full = DT_LOADS_FULL;
 	fronts.closed = 1;
 	gather("twenty bytes of text");
-	assert_false(own()->open);
+	assert_false(is_open());
 	fronts.closed = 0;
 	gather("twenty bytes of text");
-	assert_true(own()->open);
+	assert_true(is_open());
+	rig_down();
+}
+
+static uint64_t ask(uint64_t id)
+{
+	uint64_t slot, none = 0;
+
+	__asm__ volatile("lea -128(%%rsp), %%rsp; call *%%rsi; lea 128(%%rsp), %%rsp"
+			 : "=c"(slot), "+a"(id), "+d"(none)
+			 : "b"(rig_control), "S"(rig_slow)
+			 : "memory", "cc");
+	return slot;
+}
+
+/* X7: no trampoline reads memory once a filter is about to come. */
+static void test_forbidden_loads(void **unused)
+{
+	up();
+	assert_int_equal(ask(DT_ASK_STILL), 0);
+	assert_false(is_open());
+	gather("twenty bytes of text");
+	assert_true(is_open()); /* nothing forbids it: the thread was looked at again */
 	rig_down();
 }
 
@@ -151,7 +207,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_guard_with_hits),
 		cmocka_unit_test(test_who_may_load),
+		cmocka_unit_test(test_nobody_loads_with_larger_frames),
 		cmocka_unit_test(test_nobody_loads_without_handlers),
+		cmocka_unit_test(test_forbidden_loads),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <ucontext.h>
@@ -26,10 +27,13 @@
 #include "control/code/relocate.h"
 #include "control/patch/patch.h"
 
+#include "thin.h"
+
 #define VICTIMS 64
 #define THREADS 4
 #define CODE_SIZE 65536u
 #define STACK_SIZE 65536u
+#define HOLD_NS 30000000u
 
 /* ---- the functions -------------------------------------------------------------------------- */
 
@@ -137,6 +141,30 @@ static void child_holds_word(void)
 	shared->ready++;
 	while (!shared->leave || *(volatile const uint8_t *)victim_table[1] != 0xe9)
 		sched_yield();
+	on_stack = 0;
+	shared->ready++;
+	while (on_stack == 0)
+		sched_yield();
+}
+
+static uint64_t own_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Keeps shared->word on its stack until it has run for some time. */
+static void child_holds_word_a_while(void)
+{
+	volatile uint64_t on_stack = shared->word;
+
+	shared->ready++;
+	while (!shared->leave)
+		sched_yield();
+	for (uint64_t from = own_ns(); own_ns() < from + HOLD_NS;)
+		;
 	on_stack = 0;
 	shared->ready++;
 	while (on_stack == 0)
@@ -382,11 +410,11 @@ static void test_crossing_is_tested(void **state)
 }
 
 /* (P1) Sites come and go while threads run through them: no thread runs half a patch. */
-static void test_thousand_times(void **state)
+static void test_hundreds_of_times(void **state)
 {
 	start(child_calls, 0);
 	wait_for(is_ready);
-	for (int i = 0; i < 1000; i++) {
+	for (int i = 0; i < THIN(600, 100); i++) {
 		make_sites(VICTIMS);
 		place_ok(VICTIMS);
 		if (i % 20 == 0)
@@ -674,7 +702,7 @@ static void remove_busy(void)
 /* Does patch_find_threads see somebody in site 0's trampoline? */
 static bool someone_in_trampoline(void)
 {
-	struct patch_range range = { sites[0].tramp_start, sites[0].tramp_end };
+	struct patch_range range = { .start = sites[0].tramp_start, .end = sites[0].tramp_end };
 	struct stop *stop;
 	bool found;
 
@@ -687,6 +715,50 @@ static bool someone_in_trampoline(void)
 static bool is_trampoline_empty(void)
 {
 	return !someone_in_trampoline();
+}
+
+/* Does patch_find_threads see the thread that spins, in code that was called, by its return
+ * address? */
+static bool finds_return_to(uint64_t address)
+{
+	taddr spin = taddr_add(sites[0].tramp_start, SPIN_AT);
+	struct patch_range ranges[] = {
+		{ .start = spin, .end = taddr_add(spin, 2), .is_called = true },
+		{ .start = taddr_of(address), .end = taddr_of(address + 1) },
+	};
+	struct stop *stop;
+	bool found;
+
+	assert_null(stop_all(target.proc, 2000, &stop));
+	assert_null(patch_find_threads(target.proc, stop, ranges, 2, &found));
+	stop_release(stop, NULL);
+	return found;
+}
+
+static uint64_t return_address(void)
+{
+	struct stop *stop;
+	uint64_t word;
+
+	assert_null(stop_all(target.proc, 2000, &stop));
+	assert_null(mem_read(target.proc, stop_thread_rsp(stop, 0), &word, sizeof(word)));
+	stop_release(stop, NULL);
+	return word;
+}
+
+/* A thread in shared code counts if it returns to one of the ranges, also out of a handler. */
+static void test_returns_to_range(void **state)
+{
+	uint64_t word;
+
+	catch_thread();
+	word = return_address();
+	assert_true(finds_return_to(word));
+	assert_false(finds_return_to(word + 1));
+	kill(target.pid, SIGUSR1);
+	wait_for(is_ready);
+	assert_true(finds_return_to(word));
+	assert_false(finds_return_to(word + 1));
 }
 
 static void test_not_idle(void **state)
@@ -743,10 +815,51 @@ static void test_waits_until_idle(void **state)
 	check_alive();
 }
 
+static bool is_starved; /* the thread inside runs only if nobody stops it for 200 ms */
+static bool pauses_are_short; /* the target has hardly run when they are over */
+
+/* In front of the libc's. */
+int nanosleep(const struct timespec *time, struct timespec *ret_left)
+{
+	if (is_starved && (time->tv_sec || time->tv_nsec >= 200000000)) {
+		is_starved = false;
+		let_thread_go();
+	}
+	if (pauses_are_short)
+		return sched_yield();
+	return (int)syscall(SYS_nanosleep, time, ret_left);
+}
+
+/* (P5) On a busy machine a thread waits for a processor: stops in quick succession would catch it
+ * each time before it has run at all. */
+static void test_waits_for_a_starved_thread(void **state)
+{
+	catch_thread();
+	is_starved = true;
+	remove_ok(2);
+	assert_false(is_starved);
+	check_alive();
+}
+
+/* The word would go away, but the target does not get to run: the target is waited for, not the
+ * clock. */
+static void test_word_in_a_starved_target(void **state)
+{
+	make_sites(2);
+	start(child_holds_word_a_while, sites[0].address.v + 4);
+	wait_for(is_ready);
+	shared->leave = true;
+	pauses_are_short = true;
+	place_ok(2);
+	pauses_are_short = false;
+	assert_int_equal(shared->ready, 2);
+	remove_ok(2);
+}
+
 /* A stale word isn't enough: threads that have been in there leave many. */
 static void test_find_threads(void **state)
 {
-	struct patch_range ranges[2] = { { taddr_of(0x1000), taddr_of(0x2000) } };
+	struct patch_range ranges[2] = { { .start = taddr_of(0x1000), .end = taddr_of(0x2000) } };
 	struct stop *stop;
 	bool found;
 
@@ -754,8 +867,8 @@ static void test_find_threads(void **state)
 	start(child_holds_word, (uint64_t)code + 100);
 	wait_for(is_ready);
 	assert_null(stop_all(target.proc, 2000, &stop));
-	ranges[1] = (struct patch_range){ taddr_of((uint64_t)code + 100),
-					 taddr_of((uint64_t)code + 101)};
+	ranges[1] = (struct patch_range){ .start = taddr_of((uint64_t)code + 100),
+					  .end = taddr_of((uint64_t)code + 101) };
 	assert_null(patch_find_threads(target.proc, stop, ranges, 2, &found));
 	assert_false(found);
 	/* by RIP */
@@ -973,6 +1086,68 @@ static void test_restored_by_other(void **state)
 	remove_ok(2);
 }
 
+/* ---- what the patched bytes need (P9) -------------------------------------------------------- */
+
+static bool is_also_due;
+static unsigned also_runs;
+
+static bool may_take_away(void *unused, const struct stop *stop)
+{
+	target_holds(&sites[0], sites[0].patched);
+	is_also_due = !is_also_due; /* not at the first look */
+	return !is_also_due;
+}
+
+static struct error *take_away(void *fails, struct stop *stop)
+{
+	also_runs++;
+	target_holds(&sites[0], sites[0].original);
+	target_holds(&sites[1], sites[1].original);
+	return fails ? error_new(ERROR_FAILED, "it fails") : NULL;
+}
+
+/* (P9) It goes behind the original bytes, which are back also if its end fails. */
+static void test_also_comes_last(void **state)
+{
+	struct patch_also also = { .run = take_away, .may_run = may_take_away };
+	struct patch_stats stats;
+	bool idle = false;
+
+	start(child_idles, 0);
+	wait_for(is_ready);
+	for (also_runs = 0; also_runs < 2;) {
+		make_sites(2);
+		place_ok(2);
+		also.data = also_runs ? &also : NULL;
+		struct error *error =
+			patch_remove(target.proc, list, 2, 1000, &also, &idle, &stats);
+		assert_int_equal(error != NULL, also.data != NULL);
+		error_free(error);
+		target_holds(&sites[0], sites[0].original);
+		free_errors(2);
+	}
+}
+
+/* (P9) A debugger's breakpoint covers our first byte, and our byte may come back: what it needs
+ * stays. */
+static void test_also_is_kept(void **state)
+{
+	struct patch_also also = { .run = take_away };
+	struct patch_stats stats;
+	bool idle = true;
+
+	start(child_idles, 0);
+	wait_for(is_ready);
+	make_sites(2);
+	place_ok(2);
+	also_runs = 0;
+	assert_null(mem_write(target.proc, sites[0].address, "\xcc", 1));
+	assert_null(patch_remove(target.proc, list, 2, 100, &also, &idle, &stats));
+	assert_false(idle);
+	assert_int_equal(also_runs, 0);
+	free_errors(2);
+}
+
 static void test_shared_and_unmapped(void **state)
 {
 	struct patch_stats stats;
@@ -1125,7 +1300,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_crossing_is_tested),
-		TEST(test_thousand_times),
+		TEST(test_hundreds_of_times),
 		TEST(test_trampoline_is_used),
 		TEST(test_held),
 		TEST(test_sleeper_in_middle),
@@ -1135,6 +1310,7 @@ int main(void)
 		TEST(test_sleeper_without_move),
 		TEST(test_word_on_stack),
 		TEST(test_word_goes_away),
+		TEST(test_word_in_a_starved_target),
 		TEST(test_word_beside),
 		TEST(test_word_behind_jump),
 		TEST(test_signal_frame),
@@ -1142,7 +1318,9 @@ int main(void)
 		TEST(test_not_idle),
 		TEST(test_not_idle_in_handler),
 		TEST(test_waits_until_idle),
+		TEST(test_waits_for_a_starved_thread),
 		TEST(test_find_threads),
+		TEST(test_returns_to_range),
 		TEST(test_host_is_kept),
 		TEST(test_host_is_busy),
 		TEST(test_group_waits_together),
@@ -1152,6 +1330,8 @@ int main(void)
 		TEST(test_changed_before),
 		TEST(test_changed_after),
 		TEST(test_restored_by_other),
+		TEST(test_also_comes_last),
+		TEST(test_also_is_kept),
 		TEST(test_shared_and_unmapped),
 		TEST(test_gone),
 		TEST(test_memory_as_before),

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sys/stat.h>
@@ -19,6 +20,8 @@
 #include "control/placement/branch_targets.h"
 #include "control/placement/plan.h"
 #include "place.h"
+
+#define SCAN_CPU_SECONDS 5 /* with sanitizers, too */
 
 /* Labels are global so that their addresses are known here; function sizes are what matters to the
  * planner. */
@@ -65,6 +68,13 @@ __asm__(".text\n"
 		 "lea plan_anywhere_base(%rip), %rdx\n shl $2, %rdi\n add %rdi, %rdx\n jmp *%rdx\n"
 		 "plan_anywhere_base: xor %eax, %eax\n"
 		 ".globl plan_anywhere_inside\nplan_anywhere_inside: inc %eax\n ret\n")
+	/* The jump of plan_goto, among thousands of labels and of addresses of data: to read all
+	 * words around each address as distances from each label would take minutes. */
+	FUNCTION(plan_crowded, "lea plan_labels(%rip), %rdx\n lea plan_crowded_base(%rip), %rcx\n"
+		 "movslq (%rdx, %rdi, 4), %rax\n add %rcx, %rax\n jmp *%rax\n"
+		 "plan_crowded_base: .rept 4000\n 1: lea 1b(%rip), %rdx\n .endr\n"
+		 ".set place, 0\n .rept 4000\n lea plan_crowd + place(%rip), %rdx\n"
+		 ".set place, place + 20\n .endr\n ret\n")
 	/* A jump past a lock prefix, as a libc has it where there is one thread only. */
 	FUNCTION(plan_lock,
 		 "test %edi, %edi\n je 1f\n lock\n 1: incl (%rsi)\n mov $1, %eax\n ret\n")
@@ -99,10 +109,12 @@ __asm__(".text\n"
 	".section .rodata\n .balign 4\nplan_table: .long plan_tabled_inside - plan_table\n"
 	".long plan_jumper - plan_table\n .long 0x70000000\n"
 	"plan_labels: .long plan_goto_base - plan_goto_base, plan_goto_inside - plan_goto_base\n"
+	"plan_crowd: .fill 80000, 1, 0x70\n"
 	".text\n");
 
 extern const char plan_loop_inside[], plan_first[], plan_taken_inside[], plan_pointed_inside[],
-	plan_tabled_inside[], plan_plain[], plan_goto_inside[], plan_anywhere_inside[];
+	plan_tabled_inside[], plan_plain[], plan_goto_inside[], plan_anywhere_inside[],
+	plan_crowded[];
 
 struct fixture {
 	struct proc *proc;
@@ -144,7 +156,9 @@ static void test_branch_targets(void **state)
 					plan_anywhere_inside };
 
 	assert_null(module_symtab(fixture->proc, module, &symtab));
+	clock_t before = clock();
 	assert_null(branch_targets_scan(symtab, &branch_targets));
+	assert_true(clock() - before < SCAN_CPU_SECONDS * CLOCKS_PER_SEC);
 	for (size_t i = 0; i < sizeof(reached) / sizeof(reached[0]); i++)
 		assert_true(
 			branch_targets_at(branch_targets, (uint64_t)reached[i] - module->bias.v));
@@ -155,6 +169,9 @@ static void test_branch_targets(void **state)
 	assert_false(branch_targets_at(branch_targets, plain + 4 - module->bias.v));
 	volatile uint64_t inside = (uint64_t)plan_goto_inside;
 	assert_false(branch_targets_at(branch_targets, inside - 2 - module->bias.v));
+	/* inside an instruction: with so many labels every byte counts */
+	volatile uint64_t crowded = (uint64_t)plan_crowded;
+	assert_true(branch_targets_at(branch_targets, crowded + 1 - module->bias.v));
 	assert_true(branch_targets_at(branch_targets, 1)); /* outside the text: nothing is known */
 	branch_targets_free(branch_targets);
 }

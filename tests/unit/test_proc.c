@@ -6,7 +6,10 @@
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <time.h>
 
+#include "control/proc/cpu_samples.h"
 #include "control/proc/proc.h"
 #include "place.h"
 
@@ -357,6 +360,50 @@ static void test_memory_and_maps(void **state)
 	munmap(page, 4096);
 }
 
+/* (S15) One mapping at a time: as it was read, or changed in any way. */
+static void test_mapping_is_confirmed(void **state)
+{
+	char *pages = mmap(NULL, 3 * 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct maps maps = { 0 };
+	struct proc *proc = NULL;
+	int major = 0, minor = 0;
+	struct utsname name;
+
+	assert_int_equal(uname(&name), 0);
+	assert_int_equal(sscanf(name.release, "%d.%d", &major, &minor), 2);
+	if (major < 6 || (major == 6 && minor < 11))
+		skip();
+	no_error(proc_open_plain(getpid(), &proc));
+	no_error(maps_read(proc, &maps));
+	const struct mapping *mapping = maps_find(&maps, taddr_of((uint64_t)(uintptr_t)pages));
+	for (size_t i = 0; i < maps.count; i++) {
+		struct mapping other = maps.items[i];
+
+		if (other.path[0] != '/') /* heap and stack grow, the kernel's own are special */
+			continue;
+		assert_true(maps_confirm(proc, &other));
+		other.inode++;
+		assert_false(maps_confirm(proc, &other));
+		other = maps.items[i];
+		other.device++;
+		assert_false(maps_confirm(proc, &other));
+		other = maps.items[i];
+		other.offset += 4096;
+		assert_false(maps_confirm(proc, &other));
+	}
+	assert_true(maps_confirm(proc, mapping));
+	assert_int_equal(mprotect(pages, 3 * 4096, PROT_NONE), 0);
+	assert_false(maps_confirm(proc, mapping));
+	assert_int_equal(mprotect(pages, 3 * 4096, PROT_READ), 0);
+	assert_true(maps_confirm(proc, mapping));
+	assert_int_equal(munmap(pages + 2 * 4096, 4096), 0);
+	assert_false(maps_confirm(proc, mapping));
+	assert_int_equal(munmap(pages, 2 * 4096), 0);
+	assert_false(maps_confirm(proc, mapping));
+	maps_free(&maps);
+	proc_close(proc);
+}
+
 static void test_exact_bounds(void **unused)
 {
 	char text[] = "1000-3000 rw-p 00000000 00:00 0 \n4000-5000 rw-s 00000000 00:00 0 \n"
@@ -374,6 +421,69 @@ static void test_exact_bounds(void **unused)
 	maps_free(&maps);
 }
 
+#define BURN_NS 50000000L /* of CPU time: 25 samples */
+
+__attribute__((noinline, section(".text.burn"))) static void burn(void)
+{
+	for (int i = 0; i < 200000; i++)
+		__asm__ volatile("");
+}
+
+static bool is_in_burn(const void *context, uint64_t address)
+{
+	return address - (uint64_t)(uintptr_t)context < 64;
+}
+
+static long cpu_ns(void)
+{
+	struct timespec time;
+
+	assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time), 0);
+	return time.tv_sec * 1000000000L + time.tv_nsec;
+}
+
+/* Samples say in which code CPU time goes. */
+static void test_cpu_samples(void **state)
+{
+	const pid_t pids[] = { getpid() };
+	struct cpu_samples *samples = NULL;
+	struct error *error = cpu_samples_begin(pids, 1, &samples);
+
+	(void)state;
+	if (error && error_kind(error) == ERROR_NOT_PERMITTED) {
+		error_free(error);
+		skip();
+	}
+	assert_null(error);
+	for (long end = cpu_ns() + BURN_NS; cpu_ns() < end;)
+		burn();
+	struct cpu_samples_sum sum = cpu_samples_read(samples, is_in_burn, (const void *)burn);
+	assert_true(sum.cpu_ns >= (uint64_t)BURN_NS);
+	assert_true(sum.taken >= 1 && sum.taken <= sum.cpu_ns / CPU_SAMPLES_PERIOD);
+	assert_true(sum.inside >= sum.taken / 2 && sum.inside <= sum.taken);
+	assert_true(cpu_samples_share(&sum) > 0.4 && cpu_samples_share(&sum) <= 1);
+	assert_int_equal(sum.lost, 0);
+	/* nothing is read twice */
+	struct cpu_samples_sum more = cpu_samples_read(samples, is_in_burn, (const void *)burn);
+	assert_true(more.cpu_ns < sum.cpu_ns && more.taken <= more.cpu_ns / CPU_SAMPLES_PERIOD + 1);
+	cpu_samples_free(samples);
+}
+
+/* A process that is gone has no threads. */
+static void test_cpu_samples_of_none(void **state)
+{
+	const pid_t pids[] = { 0x3fffffff };
+	struct cpu_samples *samples = NULL;
+
+	(void)state;
+	assert_null(cpu_samples_begin(pids, 1, &samples));
+	struct cpu_samples_sum sum = cpu_samples_read(samples, is_in_burn, (const void *)burn);
+	assert_int_equal(sum.cpu_ns + sum.taken, 0);
+	assert_true(cpu_samples_share(&sum) == 0);
+	cpu_samples_free(samples);
+	cpu_samples_free(NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -384,7 +494,9 @@ int main(void)
 		cmocka_unit_test(test_not_permitted), cmocka_unit_test(test_thread_is_no_process),
 		cmocka_unit_test(test_identity),     cmocka_unit_test(test_alive_among_signals),
 		cmocka_unit_test(test_find),
+		cmocka_unit_test(test_cpu_samples), cmocka_unit_test(test_cpu_samples_of_none),
 		cmocka_unit_test(test_memory_and_maps), cmocka_unit_test(test_exact_bounds),
+		cmocka_unit_test(test_mapping_is_confirmed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

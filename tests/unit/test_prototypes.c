@@ -77,8 +77,9 @@ static void test_refusals(void **state)
 		{ "int x;", "no function is declared" },
 		{ "int f(int a);\nint 3;", "line 2: not a C declaration" },
 		{ "int f(int a", "line 1: not a C declaration" },
-		{ "int f(struct s by_value);", "f: a struct, or a type that isn't known" },
-		{ "thing f(void);", "f: a struct, or a type that isn't known" },
+		{ "int g(int);\nint f(struct s by_value);", "line 2: f: struct s can't be an argument" },
+		{ "thing f(void);", "line 1: f: thing can't be an argument or a result" },
+		{ "int f(struct { int a; } s);", "line 1: f: a struct can't be an argument" },
 		{ "double _Complex f(void);", "line 1: not a C declaration" },
 	};
 	char deep[2000] = "int f(";

@@ -131,6 +131,49 @@ static void test_gathered_full_chunk(void **unused)
 	interrupt_everywhere(hit_gathered, true);
 }
 
+/* A program that reads a vector register when the event has begun. */
+static const struct {
+	struct dt_program program;
+	struct dt_op ops[4];
+} late_read = {
+	.program = { .id = GATHERED, .size_max = 24, .op_count = 4, .rip = 1 },
+	.ops = { { .code = DT_OP_REG, .a = 7 }, { .code = DT_OP_STORE, .a = 8 },
+		 { .code = DT_OP_XMM }, { DT_OP_END } },
+};
+
+static uint8_t *pages;
+static uint64_t reserve_then;
+
+static void on_read(int number)
+{
+	reserve_then = rig_my_slot()->reserve;
+	mprotect(pages, DT_PAGE, PROT_READ);
+}
+
+/* Q5: a handler that comes while values are read finds no room taken: if it jumps away, there is
+ * nothing that the reader would wait for. */
+static void test_gathered_room_comes_last(void **unused)
+{
+	pages = mmap(NULL, 2 * DT_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(pages != MAP_FAILED);
+	/* the first vector register is on the first page, all else on the second */
+	struct dt_regs *regs = (void *)(pages + DT_PAGE - sizeof(regs->xmm[0]));
+	regs->general[7] = VALUE;
+	hit_gathered();
+	uint64_t before = rig_my_slot()->reserve;
+
+	assert_int_equal(mprotect(pages, DT_PAGE, PROT_NONE), 0);
+	signal(SIGSEGV, on_read);
+	count(GATHERED, rig_gather_raw(regs, &late_read) == 1);
+	signal(SIGSEGV, SIG_DFL);
+	assert_int_equal(reserve_then, before);
+	assert_int_equal(rig_my_slot()->reserve, before + late_read.program.size_max);
+	assert_int_equal(recorded[GATHERED], 2);
+	munmap(pages, 2 * DT_PAGE);
+	rig_finish(&trace);
+	assert_int_equal(trace.types.items[GATHERED].hits, 2);
+}
+
 /* ---- a filter comes while another thread is in the agent (Q6) -------------------------------- */
 
 #define LONG_MS 100000u /* longer than the test may take */
@@ -181,6 +224,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_full_chunk, up, down),
 		cmocka_unit_test_setup_teardown(test_gathered, up, down),
 		cmocka_unit_test_setup_teardown(test_gathered_full_chunk, up, down),
+		cmocka_unit_test_setup_teardown(test_gathered_room_comes_last, up, down),
 		cmocka_unit_test(test_filter_while_a_thread_waits),
 		cmocka_unit_test(test_filter_while_a_thread_executes),
 	};

@@ -1,5 +1,7 @@
 /* Holding threads still and letting them go, on real programs. */
+#include "ptrace_call.h"
 #include "target.h"
+#include "thin.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -86,6 +88,8 @@ __attribute__((no_sanitize("address"))) long syscall(long number, ...)
 /* ---- signals that come first ----------------------------------------------------------------- */
 
 static int signal_after_seize; /* 0: none */
+static bool dies_before_passing; /* the controller is killed when it passes a signal on */
+static bool runs_into_trap; /* just before the next request to stop */
 
 static void wait_for_state(pid_t tid, char state)
 {
@@ -125,29 +129,47 @@ int pthread_sigmask(int how, const sigset_t *set, sigset_t *ret_before)
 long ptrace(enum __ptrace_request request, ...)
 {
 	va_list list;
-	long word = 0;
 
 	va_start(list, request);
-	pid_t tid = va_arg(list, pid_t);
-	void *address = va_arg(list, void *), *data = va_arg(list, void *);
+	const struct ptrace_call call = ptrace_call_read(request, list);
 	va_end(list);
-	bool peeks = request == PTRACE_PEEKTEXT || request == PTRACE_PEEKDATA ||
-		     request == PTRACE_PEEKUSER;
-	long result = syscall(SYS_ptrace, (long)request, (long)tid, address,
-			      peeks ? (void *)&word : data);
+	if (dies_before_passing && call.data &&
+	    (request == PTRACE_CONT || request == PTRACE_DETACH))
+		kill(getpid(), SIGKILL);
+	long result = ptrace_call_make(&call);
 	if (request == PTRACE_SEIZE && !result && signal_after_seize) {
-		syscall(SYS_tgkill, (long)tid, (long)tid, (long)signal_after_seize);
+		syscall(SYS_tgkill, (long)call.tid, (long)call.tid, (long)signal_after_seize);
 		signal_after_seize = 0;
-		wait_for_state(tid, 't');
+		wait_for_state(call.tid, 't');
+	}
+	if (request == PTRACE_INTERRUPT && !result && runs_into_trap) {
+		runs_into_trap = false;
+		wait_for_state(call.tid, 't');
+		syscall(SYS_tgkill, (long)call.tid, (long)call.tid, (long)SIGTRAP);
 	}
 	if (request == PTRACE_SEIZE && !result && is_still_ours) {
 		is_still_ours = false;
-		unreleased_add(tid, false);
-		let_go_late = tid;
+		unreleased_add(call.tid, false);
+		let_go_late = call.tid;
 		errno = EPERM;
 		return -1;
 	}
-	return peeks && !result ? word : result;
+	return result;
+}
+
+/* ---- waits that fail ------------------------------------------------------------------------- */
+
+static unsigned waits_to_fail;
+
+/* In front of the libc's. */
+int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
+{
+	if (waits_to_fail) {
+		waits_to_fail--;
+		errno = EAGAIN;
+		return -1;
+	}
+	return (int)syscall(SYS_waitid, (long)type, (long)id, info, (long)options, NULL);
 }
 
 /* S1: a thread that reports a signal isn't stopped yet. The signal is delivered, and ends the
@@ -175,6 +197,39 @@ static void test_signal_comes_first(void **state)
 	assert_int_equal(info.si_code, CLD_EXITED); /* by itself: its handler saw the signal */
 	target_finish(&target, text, sizeof(text));
 	proc_close(proc);
+}
+
+/* S9: a signal isn't lost when the controller is killed between its report and passing it on. */
+static void test_signal_outlives_the_controller(void **state)
+{
+	struct target target = target_start("steady", "--threads", "1", NULL);
+	siginfo_t info = { 0 };
+	char text[256];
+	int status;
+
+	target_ready(&target);
+	target_go(&target);
+	pid_t controller = fork();
+	if (!controller) {
+		struct proc *proc = NULL;
+		struct stop *stop = NULL;
+
+		no_error(proc_open(target.pid, &proc));
+		signal_after_seize = SIGUSR1;
+		dies_before_passing = true;
+		error_free(stop_all(proc, TIMEOUT_MS, &stop));
+		_exit(0);
+	}
+	assert_int_equal(waitpid(controller, &status, 0), controller);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	for (int i = 0; i < TIMEOUT_MS && !info.si_pid; i++) {
+		usleep(1000);
+		waitid(P_PID, (id_t)target.pid, &info, WEXITED | WNOHANG | WNOWAIT);
+	}
+	if (!info.si_pid)
+		target_end(&target);
+	assert_int_equal(info.si_code, CLD_EXITED); /* its handler saw the signal */
+	target_finish(&target, text, sizeof(text));
 }
 
 /* A thread of a stop that was given up is let go in the moment in which the next stop finds that it
@@ -407,7 +462,7 @@ static void test_running_threads_are_unharmed(void **state)
 	target_ready(&target);
 	target_go(&target);
 	struct proc *proc = open_target(&target);
-	for (int i = 0; i < 300; i++) {
+	for (int i = 0; i < THIN(300, 100); i++) {
 		struct stop *stop = NULL;
 
 		if (i % 2)
@@ -499,19 +554,13 @@ static void test_killed_controllers(void **state)
 
 	target_ready(&target);
 	target_go(&target);
-	for (int i = 0; i < 300; i++) {
-		int status = 0;
+	for (int i = 0; i < THIN(300, 100); i++) {
 		pid_t controller = fork();
 
 		if (!controller)
 			inject_for_ever(target.pid);
 		/* somewhere in its first few rounds */
-		struct timespec nap = { 0, 1000000 + rand_r(&seed) % 3000000 };
-		nanosleep(&nap, NULL);
-		kill(controller, SIGKILL);
-		assert_int_equal(waitpid(controller, &status, 0), controller);
-		assert_true(WIFSIGNALED(status)); /* it hadn't failed before */
-		assert_int_equal(waitpid(target.pid, &status, WNOHANG), 0);
+		target_kill_controller(&target, controller, 1000000 + rand_r(&seed) % 3000000);
 	}
 	end_steady(&target);
 }
@@ -526,7 +575,7 @@ static void test_storm(void **state)
 	target_ready(&target);
 	target_go(&target);
 	struct proc *proc = open_target(&target);
-	for (int i = 0; i < 300; i++) {
+	for (int i = 0; i < THIN(300, 100); i++) {
 		struct stop *stop = NULL;
 
 		if (i % 4)
@@ -611,6 +660,143 @@ static void test_many_stop_late(void **state)
 	vec_free(&tids);
 	proc_close(proc);
 	target_end(&target);
+}
+
+/* A thread stays on the list while nobody can tell what it does (H31). */
+static void test_wait_fails(void **state)
+{
+	struct target target = target_start("spin", "--threads", "1", "--calls", "20", NULL);
+
+	target_ready(&target);
+	assert_int_equal(ptrace(PTRACE_SEIZE, target.pid, 0, 0), 0);
+	waits_to_fail = 1;
+	unreleased_add(target.pid, true);
+	assert_int_equal(waits_to_fail, 0);
+	ptrace(PTRACE_INTERRUPT, target.pid, 0, 0);
+	for (unsigned round = 0; is_tied(target.pid) && round < TIMEOUT_MS; round++)
+		usleep(1000);
+	assert_false(is_tied(target.pid));
+	target_end(&target);
+}
+
+/* A thread of a stop that was given up makes another thread before it stops: that one is ours from
+ * birth, and is let go as well (H31). */
+static void test_child_of_a_late_thread(void **state)
+{
+	struct target target = target_start("churn", "--threads", "4", "--rounds", "1", NULL);
+	char text[256];
+
+	target_ready(&target);
+	assert_int_equal(ptrace(PTRACE_SEIZE, target.pid, 0, PTRACE_O_TRACECLONE), 0);
+	assert_true(unreleased_reserve(2));
+	unreleased_add(target.pid, true);
+	target_go(&target);
+	target_ready(&target);
+	target_go(&target);
+	assert_int_equal(target_finish(&target, text, sizeof(text)), 0);
+}
+
+static void expect_other_borrowed(size_t trapped)
+{
+	struct target target = target_start("spin", "--threads", "2", "--calls", "20", NULL);
+	struct stop *stop = NULL;
+	struct remote *remote = NULL;
+
+	target_ready(&target);
+	struct proc *proc = open_target(&target);
+	no_error(stop_all(proc, TIMEOUT_MS, &stop));
+	assert_int_equal(stop_thread_count(stop), 2);
+	pid_t tid = stop_thread_tid(stop, trapped);
+	syscall(SYS_tgkill, (long)target.pid, (long)tid, (long)SIGTRAP);
+	assert_true(stop_thread_trapped(stop, trapped));
+	no_error(remote_begin(stop, &remote));
+	assert_int_not_equal(remote_thread(remote), tid);
+	no_error(remote_end(remote));
+	stop_release(stop, NULL);
+	proc_close(proc);
+	target_end(&target);
+}
+
+/* H10: a thread that has run into a trap isn't borrowed where another can be. */
+static void test_trapped_is_borrowed_last(void **state)
+{
+	expect_other_borrowed(0);
+	expect_other_borrowed(1);
+}
+
+static void on_trap(int number)
+{
+}
+
+/* A process of one thread, which survives traps. */
+static pid_t start_alone(void)
+{
+	int ready[2];
+	char byte;
+
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		signal(SIGTRAP, on_trap);
+		close(ready[1]);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 0);
+	close(ready[0]);
+	return pid;
+}
+
+static void end_alone(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* H10: the only thread has run into a trap. It is let go, to the trap's handler, before it is
+ * borrowed. */
+static void test_trapped_alone(void **state)
+{
+	for (int all = 0; all < 2; all++) {
+		pid_t pid = start_alone();
+		struct proc *proc = NULL;
+		struct stop *stop = NULL;
+
+		no_error(proc_open(pid, &proc));
+		runs_into_trap = true;
+		no_error((all ? stop_all : stop_one)(proc, TIMEOUT_MS, &stop));
+		assert_false(runs_into_trap);
+		assert_false(stop_thread_trapped(stop, 0));
+		assert_int_equal(remote(stop, SYS_getpid, 0, 0), pid);
+		stop_release(stop, NULL);
+		proc_close(proc);
+		end_alone(pid);
+	}
+}
+
+/* A stopped process gets to no handler, however long we wait. */
+static void test_trapped_and_stopped(void **state)
+{
+	pid_t pid = start_alone();
+	struct proc *proc = NULL;
+	struct stop *stop = NULL;
+
+	kill(pid, SIGSTOP);
+	wait_for_state(pid, 'T');
+	kill(pid, SIGTRAP);
+	no_error(proc_open(pid, &proc));
+	no_error(stop_all(proc, TIMEOUT_MS, &stop));
+	assert_true(stop_thread_trapped(stop, 0));
+	stop_release(stop, NULL);
+	no_error(stop_one(proc, TIMEOUT_MS, &stop));
+	assert_int_equal(remote(stop, SYS_getpid, 0, 0), pid);
+	stop_release(stop, NULL);
+	wait_for_state(pid, 'T');
+	proc_close(proc);
+	end_alone(pid);
 }
 
 /* A process that shares the memory is held as well (H13). */
@@ -962,13 +1148,13 @@ static bool meet_exec(const struct target *target, struct proc *proc)
  * it. */
 static void expect_let_go(const char *headless)
 {
-	struct target target = target_start("execer", "--rounds", "40", "--lockstep", "1",
+	struct target target = target_start("execer", "--rounds", THIN("40", "20"), "--lockstep", "1",
 					    "--headless", headless, NULL);
 	struct pollfd ready = { .fd = target.ready, .events = POLLIN };
 	unsigned met = 0;
 
 	target_ready(&target);
-	for (int round = 0; round < 39; round++) {
+	for (int round = 0; round < THIN(39, 19); round++) {
 		struct proc *proc = open_target(&target); /* for one program each */
 
 		target_go(&target);
@@ -1029,6 +1215,7 @@ int main(void)
 		cmocka_unit_test(test_let_go_while_seized_again),
 		cmocka_unit_test(test_cut_lists),
 		cmocka_unit_test(test_signal_comes_first),
+		cmocka_unit_test(test_signal_outlives_the_controller),
 		cmocka_unit_test(test_calls_go_on),
 		cmocka_unit_test(test_calls_go_on_after_failed_stops),
 		cmocka_unit_test(test_calls_go_on_with_remote_calls),
@@ -1042,6 +1229,11 @@ int main(void)
 		cmocka_unit_test(test_many_threads),
 		cmocka_unit_test(test_thousands_of_threads),
 		cmocka_unit_test(test_many_stop_late),
+		cmocka_unit_test(test_wait_fails),
+		cmocka_unit_test(test_child_of_a_late_thread),
+		cmocka_unit_test(test_trapped_is_borrowed_last),
+		cmocka_unit_test(test_trapped_alone),
+		cmocka_unit_test(test_trapped_and_stopped),
 		cmocka_unit_test(test_sharer),
 		cmocka_unit_test(test_sharer_comes_late),
 		cmocka_unit_test(test_vfork),

@@ -31,7 +31,14 @@ static struct {
 	struct target *targets[1];
 	char told[200]; /* to the client of the second request */
 	unsigned killed;
+	uint64_t queued; /* ns for which the worker has waited for a processor */
 } world;
+
+uint64_t target_worker_queued(const struct target *target)
+{
+	assert_ptr_equal(target, &world.target);
+	return world.queued;
+}
 
 void request_leave(struct request *request, struct error *error)
 {
@@ -125,6 +132,36 @@ static void test_a_worker_is_replaced_after_120_s_of_silence(void **state)
 	assert_int_equal(world.killed, 1);
 }
 
+/* A busy machine: of 210 seconds since the request the worker waited 90 for a processor. */
+static void test_waits_for_a_processor_are_no_silence(void **state)
+{
+	(void)state;
+	world.calls[1].kind = WIRE_DETACH;
+	world.queued = 1000 * SECOND; /* before these requests */
+	look_at(100);
+	world.queued = 1090 * SECOND;
+	look_at(309);
+	assert_string_equal(world.told, "");
+	assert_int_equal(world.killed, 0);
+	look_at(311);
+	assert_non_null(strstr(world.told, "hasn't answered for 211 s"));
+	assert_int_equal(world.killed, 1);
+}
+
+/* A client of a quick call is told all the same; and an answer begins all anew. */
+static void test_quick_calls_count_all_time(void **state)
+{
+	(void)state;
+	look_at(100);
+	world.queued = 1000 * SECOND;
+	look_at(115);
+	assert_non_null(strstr(world.told, "hasn't answered for 15 s"));
+	world.target.heard_at = 150 * SECOND;
+	look_at(150);
+	look_at(271);
+	assert_int_equal(world.killed, 1);
+}
+
 /* An answer may come between the look at the clock and the look at the worker. */
 static void test_an_answer_of_just_now_is_no_silence(void **state)
 {
@@ -142,6 +179,8 @@ int main(void)
 		cmocka_unit_test_setup(test_a_worker_that_answers_others_is_not_silent, set_up),
 		cmocka_unit_test_setup(test_detach_may_take_as_long_as_add, set_up),
 		cmocka_unit_test_setup(test_a_worker_is_replaced_after_120_s_of_silence, set_up),
+		cmocka_unit_test_setup(test_waits_for_a_processor_are_no_silence, set_up),
+		cmocka_unit_test_setup(test_quick_calls_count_all_time, set_up),
 		cmocka_unit_test_setup(test_an_answer_of_just_now_is_no_silence, set_up),
 	};
 

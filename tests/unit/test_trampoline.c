@@ -14,8 +14,12 @@
 
 #include <cmocka.h>
 
+#include "control/base/cleanup.h"
+#include "control/codegen/read_code.h"
+#include "control/codegen/shared_code.h"
 #include "control/trampoline/trampoline.h"
 #include "shared/layout.h"
+#include "shared/program.h"
 
 /* What the harness loads before and stores after; the order is the assembly's. */
 struct regs {
@@ -130,6 +134,29 @@ __asm__(".text\n"
 	"slow_answer: .quad 0\n"
 	".text\n");
 
+/* Another, for trampolines that ask the agent: notes what they ask, and a word at that time. */
+#define ASKS_MAX 8
+void slow_asked(void);
+extern uint64_t slow_asks[ASKS_MAX], slow_words[ASKS_MAX];
+extern const uint32_t *slow_word;
+__asm__(".text\n"
+	"slow_asked:\n"
+	"	mov slow_calls(%rip), %rcx\n"
+	"	lea slow_asks(%rip), %rdx\n"
+	"	mov %rax, (%rdx,%rcx,8)\n"
+	"	mov slow_word(%rip), %rax\n"
+	"	mov (%rax), %eax\n"
+	"	lea slow_words(%rip), %rdx\n"
+	"	mov %rax, (%rdx,%rcx,8)\n"
+	"	incq slow_calls(%rip)\n"
+	"	xor %ecx, %ecx\n"
+	"	ret\n"
+	".data\n"
+	"slow_asks: .fill 8, 8, 0\n slow_words: .fill 8, 8, 0\n slow_word: .quad 0\n"
+	".text\n");
+
+#define POOL_SIZE 65536
+
 static __thread uint32_t block_tid = 4711;
 
 struct world {
@@ -142,6 +169,7 @@ struct world {
 	struct tramp_env env;
 	struct insn insns[4];
 	size_t insn_count;
+	bool shares; /* trampolines call routines, in the second half of the code */
 };
 
 static uint64_t fs_base(void)
@@ -180,13 +208,14 @@ static int setup(void **state)
 
 	world.control = map_anywhere(sizeof(*world.control));
 	world.state = map_anywhere(sizeof(*world.state));
-	world.pool = map_anywhere(65536);
+	world.pool = map_anywhere(POOL_SIZE);
 	world.code_room = 8192;
 	world.code = map_near(harness_site, world.code_room);
 	world.env.control = taddr_of((uint64_t)world.control);
 	world.env.slots = taddr_of((uint64_t)world.state->slots);
 	world.env.pool = taddr_of((uint64_t)world.pool);
 	world.insn_count = 0;
+	world.shares = false;
 	for (size_t at = 0; at < length; at += world.insns[world.insn_count++].length)
 		assert_true(decode((const uint8_t *)harness_site + at, length - at,
 				   taddr_of((uint64_t)harness_site + at),
@@ -205,13 +234,21 @@ static int setup(void **state)
 	return 0;
 }
 
+static int setup_shared(void **state)
+{
+	int result = setup(state);
+
+	((struct world *)*state)->shares = true;
+	return result;
+}
+
 static int teardown(void **state)
 {
 	struct world *world = *state;
 
 	munmap(world->control, sizeof(*world->control));
 	munmap(world->state, sizeof(*world->state));
-	munmap(world->pool, 65536);
+	munmap(world->pool, POOL_SIZE);
 	munmap(world->code, world->code_room);
 	return 0;
 }
@@ -231,14 +268,30 @@ static struct tramp_event make_event(uint32_t id, size_t fields)
 	return event;
 }
 
+/* Writes a routine per event, as if no two had one size. */
+static void write_routines(struct world *world, struct tramp_event **events, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint8_t *at = world->code + world->code_room / 2 + i * SHARED_ROOM;
+		size_t size;
+
+		assert_true(trampoline_can_share(events[i]));
+		events[i]->routine = taddr_of((uint64_t)at);
+		assert_true(shared_emit(&world->env, events[i]->size, at, SHARED_ROOM,
+					events[i]->routine, &size));
+	}
+}
+
 static void emit(struct world *world, struct tramp_event **events, size_t count,
 		 struct tramp *tramp)
 {
+	if (world->shares)
+		write_routines(world, events, count);
 	*tramp = (struct tramp){ .insns = world->insns,
 				 .insn_count = world->insn_count,
 				 .events = events,
 				 .event_count = count };
-	assert_true(trampoline_room(tramp) <= world->code_room);
+	assert_true(trampoline_room(tramp) <= world->code_room / 2);
 	assert_null(trampoline_emit(tramp, &world->env, world->code, trampoline_room(tramp),
 				    taddr_of((uint64_t)world->code)));
 }
@@ -320,7 +373,7 @@ static void test_writes_events(void **state)
 	assert_int_equal(slow_calls, 0);
 }
 
-/* Each reason to take the slow path, which gets the id, the size and the control page. */
+/* Each reason to take the slow path, which gets the id (U4), the size and the control page. */
 static void test_slow_reasons(void **state)
 {
 	struct world *world = *state;
@@ -389,6 +442,30 @@ static void test_switch(void **state)
 	*word = bare.on.v;
 	run_and_compare(world, 0);
 	assert_int_equal(world->slot->events, 1);
+}
+
+/* (Q6) A thread that brings a filter forbids the agent's calls first, and waits then until nobody
+ * makes one. */
+static void test_filter_comes(void **state)
+{
+	static const uint64_t asks[] = { DT_ASK_MODULES, DT_ASK_BLOCK, DT_ASK_STILL };
+	static const uint64_t forbidden[] = { 0, 0, 1 };
+	struct world *world = *state;
+	struct tramp_event watched = make_event(0, 0);
+	struct tramp_event *one[] = { &watched };
+	struct tramp tramp;
+
+	watched.watches[0] = (struct tramp_watch){ .args = { (uint32_t)known_regs(0).rdi },
+						   .count = 1 };
+	watched.watch_count = 1;
+	world->control->slow = (uint64_t)slow_asked;
+	slow_word = &world->state->inherited.filtered;
+	emit(world, one, 1, &tramp);
+	run_and_compare(world, flags_of(127));
+	assert_int_equal(slow_calls, 3);
+	assert_memory_equal(slow_asks, asks, sizeof(asks));
+	assert_memory_equal(slow_words, forbidden, sizeof(forbidden));
+	assert_int_equal(((struct dt_pool *)world->pool)->filtered, 1);
 }
 
 /* From the first byte to the switches all bytes are instructions, and no jump leads to the middle
@@ -485,8 +562,48 @@ static void test_size(void **state)
 	struct tramp tramp;
 
 	emit(world, one, 1, &tramp);
-	assert_in_range(tramp.size, 1, 400);
+	assert_in_range(tramp.size, 1, world->shares ? 224 : 400);
 }
+
+/* (U5) Events that are lost go where nobody reads, and leave the pool alone. */
+static void test_lost_in_sink(void **state)
+{
+	struct world *world = *state;
+	struct tramp_event full = make_event(4, 8), *one[] = { &full };
+	_cleanup_free_ uint8_t *before = malloc(POOL_SIZE);
+	struct tramp_event large = { .size = sizeof(world->state->sink) + 8 };
+	struct regs in = known_regs(0);
+	struct tramp tramp;
+
+	emit(world, one, 1, &tramp);
+	world->slot->limit = 0;
+	memcpy(before, world->pool, POOL_SIZE);
+	run_and_compare(world, 0);
+	assert_int_equal(slow_calls, 1);
+	assert_memory_equal(before, world->pool, POOL_SIZE);
+	assert_int_equal(world->state->sink[0], full.id);
+	assert_int_equal(world->state->sink[1], in.rdi);
+	assert_false(trampoline_can_share(&large));
+}
+
+/* A backtrace is the trampoline's own work, at entries and exits; a thread's name isn't. */
+static void test_backtraces_are_native(void **state)
+{
+	struct {
+		struct dt_program head;
+		struct dt_op ops[2];
+	} program = { { .id = 1, .size_max = 512, .op_count = 2, .rip = 0x1000 },
+		      { { DT_OP_BACKTRACE, 0, 40, 0 }, { DT_OP_ALIGN, 8, 0, 0 } } };
+	struct tramp_event event = { .program = &program.head };
+
+	assert_true(read_is_native(&event, false));
+	assert_true(read_is_native(&event, true));
+	program.ops[1].code = DT_OP_COMM;
+	assert_false(read_is_native(&event, false));
+}
+
+/* A test with trampolines that call routines. */
+#define SHARED(test) cmocka_unit_test_setup_teardown(test, setup_shared, teardown)
 
 int main(void)
 {
@@ -496,9 +613,20 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_slow_reasons, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_slow_gives_slot, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_switch, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_filter_comes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_decodes_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_clocks_in_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_size, setup, teardown),
+		cmocka_unit_test(test_backtraces_are_native),
+		SHARED(test_keeps_everything),
+		SHARED(test_writes_events),
+		SHARED(test_slow_reasons),
+		SHARED(test_slow_gives_slot),
+		SHARED(test_switch),
+		SHARED(test_decodes_again),
+		SHARED(test_clocks_in_order),
+		SHARED(test_size),
+		SHARED(test_lost_in_sink),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

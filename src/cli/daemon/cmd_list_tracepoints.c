@@ -86,6 +86,8 @@ static bool was_demoted(const struct wire_message *item)
 static void add_json_budget(struct strbuf *text, const struct wire_message *item)
 {
 	daemon_call_json_number(text, "cost_ns", daemon_call_number_of(item, WIRE_COST));
+	daemon_call_json_flag(text, "cost_measured",
+			      daemon_call_number_of(item, WIRE_COST_MEASURED));
 	if (!was_demoted(item))
 		return;
 	daemon_call_json_text(text, "level", level_of(item));
@@ -100,7 +102,8 @@ static void add_budget(struct strbuf *text, const struct wire_message *item)
 	char cost[TIME_TEXT], off[TIME_TEXT];
 
 	time_text(daemon_call_number_of(item, WIRE_COST), cost);
-	quote_format(text, "    %-10sabout %s of the target's CPU time\n", "cost", cost);
+	quote_format(text, "    %-10s%s %s of the target's CPU time\n", "cost",
+		     daemon_call_number_of(item, WIRE_COST_MEASURED) ? "about" : "at least", cost);
 	if (!was_demoted(item))
 		return;
 	time_text(daemon_call_number_of(item, WIRE_OFF_NS), off);

@@ -30,6 +30,7 @@ static void add_json_costs(struct strbuf *text, const struct status_costs *costs
 		daemon_call_json_text(text, "program", cost->program);
 		if (cost->is_known) {
 			daemon_call_json_number(text, "cost_ns", cost->cost_ns);
+			daemon_call_json_flag(text, "cost_measured", cost->is_measured);
 			daemon_call_json_number(text, "reader_ns", cost->reader_ns);
 		}
 		text_add(text, "}");
@@ -51,9 +52,9 @@ static void print_costs(const struct status_costs *costs)
 		}
 		time_text(cost->cost_ns, taken);
 		time_text(cost->reader_ns, reader);
-		cli_print("%-13sabout %s of the CPU time of %llu (%s); its reader: %s\n",
-			  i ? "" : "overhead:", taken, (unsigned long long)cost->pid,
-			  cost->program, reader);
+		cli_print("%-13s%s %s of the CPU time of %llu (%s); its reader: %s\n",
+			  i ? "" : "overhead:", cost->is_measured ? "about" : "at least", taken,
+			  (unsigned long long)cost->pid, cost->program, reader);
 	}
 }
 

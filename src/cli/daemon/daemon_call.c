@@ -163,6 +163,12 @@ void daemon_call_json_number(struct strbuf *text, const char *key, uint64_t valu
 	text_unsigned(text, value);
 }
 
+void daemon_call_json_flag(struct strbuf *text, const char *key, bool value)
+{
+	add_key(text, key);
+	text_add(text, value ? "true" : "false");
+}
+
 void daemon_call_json_texts(struct strbuf *text, const char *key, const struct wire_message *item,
 			    enum wire_tag tag)
 {

@@ -81,6 +81,7 @@ struct error *daemon_call_split(const char *word, const char *what, char **ret_t
 /* Append ,"key":"value", without the comma at an object's start. NULL values are left out. */
 void daemon_call_json_text(struct strbuf *text, const char *key, const char *value);
 void daemon_call_json_number(struct strbuf *text, const char *key, uint64_t value);
+void daemon_call_json_flag(struct strbuf *text, const char *key, bool value);
 /* Appends ,"key":["a","b"], all attributes of that tag. */
 void daemon_call_json_texts(struct strbuf *text, const char *key, const struct wire_message *item,
 			    enum wire_tag tag);

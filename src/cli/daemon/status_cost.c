@@ -31,6 +31,7 @@ static struct error *take_cost(void *context, const struct wire_message *answer)
 			continue;
 		cost->is_known = true;
 		cost->cost_ns = wire_get_number(answer, WIRE_COST, 0);
+		cost->is_measured = wire_get_number(answer, WIRE_COST_MEASURED, 0);
 		cost->reader_ns = wire_get_number(answer, WIRE_READER_NS, 0);
 	}
 	return NULL;

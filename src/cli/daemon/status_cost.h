@@ -14,6 +14,7 @@ struct status_cost {
 	uint64_t pid;
 	char *program;
 	bool is_known; /* its worker has answered */
+	bool is_measured; /* cost_ns, in the process; else it is at least that */
 	uint64_t cost_ns, reader_ns;
 };
 

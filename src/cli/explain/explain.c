@@ -12,6 +12,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/code/decode.h"
+#include "control/dwarf/debug.h"
 #include "control/placement/plan.h"
 #include "control/placement/sigtrap_guards.h"
 #include "options/commands.h"
@@ -287,6 +288,29 @@ static void print_trampoline(const struct explanation *x)
 	print_code(site->piece.at, x->code + site->piece.offset, site->piece.size, &x->notes);
 }
 
+/* Tells what an entry records where nothing else is known about the function's arguments. */
+static void print_arguments(const struct explanation *x)
+{
+	const struct place *place = &x->probe.place;
+	uint64_t address = place->address.v - place->module->bias.v;
+	struct debug *debug = NULL;
+	struct debug_function function;
+	_cleanup_error_ struct error *error = module_debug(x->proc, place->module, &debug);
+	uint8_t read;
+
+	if (error || !place->symbol || place->symbol->address != address ||
+	    (debug && debug_function_at(debug, address, &function)))
+		return;
+	read = module_argument_uses(x->proc, place->module, address);
+	cli_print("without debug information, its code may read of the argument registers:%s",
+		  read ? "" : " none");
+	for (unsigned i = 0; read >> i; i++) {
+		if (read >> i & 1)
+			cli_print(" arg%u", i);
+	}
+	cli_print("\n");
+}
+
 struct error *explain_location(struct proc *proc, const char *location)
 {
 	_cleanup_(explanation_free) struct explanation x = { .proc = proc };
@@ -303,6 +327,7 @@ struct error *explain_location(struct proc *proc, const char *location)
 		print_refusal(&x);
 		return NULL;
 	}
+	print_arguments(&x);
 	print_sites(&x);
 	print_trampoline(&x);
 	return NULL;

@@ -2,6 +2,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/fence/fence.h"
+#include "control/stop/prejudge.h"
 #include "control/stop/stop.h"
 #include "options/commands.h"
 
@@ -20,6 +21,7 @@ static const struct {
 	{ FENCE_NAME, "names of threads can't be read" },
 	{ FENCE_LIVE, "room of threads that ended is used again later" },
 	{ FENCE_STACK, "strings and backtraces cost two system calls more" },
+	{ FENCE_FRAME, "strings cost a system call each where the processor has AMX" },
 	{ FENCE_WORK, "a thread that loads a library waits for dyntrace for 2 s at most" },
 	{ FENCE_SHARE, "it can't share its trace with other processes" },
 };
@@ -47,15 +49,15 @@ struct error *filter_report(struct proc *proc)
 		cli_print("filter:      none: dyntrace may make all its system calls\n");
 		return NULL;
 	}
+	prejudge(proc);
 	struct error *error = stop_all(proc, STOP_TIMEOUT_MS, &stop);
 	if (error)
 		return error;
 	fence_begin(&fence);
 	for (size_t i = 0; i < stop_thread_count(stop) && !error; i++)
-		error = fence_add_thread(&fence, stop_thread_tid(stop, i), true);
+		error = fence_add_thread(&fence, &proc->answers, stop_thread_tid(stop, i), true);
 	stop_release(stop, NULL);
 	if (!error)
 		print(&fence);
-	fence_end(&fence);
 	return error;
 }

@@ -227,8 +227,10 @@ static void print_table(const struct report_by *by, const struct report *report,
 	} else {
 		calls_table_text(table, text);
 		if (by->left_out)
-			quote_format(text, "%" PRIu64 " calls are left out: they have no '%s', or not as "
-				     "one value\n", by->left_out, by->why ? by->why : "");
+			quote_format(text, "%" PRIu64 " call%s no '%s', or not as one value\n",
+				     by->left_out,
+				     by->left_out == 1 ? " is left out: it has" : "s are left out: they have",
+				     by->why ? by->why : "");
 		report_notes(report, text);
 	}
 }

@@ -38,8 +38,9 @@ static void add_row(struct printing *p, uint64_t total, uint64_t self, uint64_t 
 static void add_last(const struct printing *p)
 {
 	if (p->left)
-		quote_format(p->text, "(%" PRIu64 " calls in paths below 0.1%% are left out: "
-			     "--all-rows)\n", p->left);
+		quote_format(p->text, "(%" PRIu64 " call%s in paths below 0.1%% %s left out: "
+			     "--all-rows)\n", p->left, p->left == 1 ? "" : "s",
+			     p->left == 1 ? "is" : "are");
 	if (p->report->has_folded)
 		quote_format(p->text, "(paths deeper than 200 calls, or beyond 200,000, are part of "
 			     "the call around them)\n");

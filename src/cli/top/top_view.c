@@ -434,7 +434,7 @@ bool top_view_key(struct top_view *view, struct session *session, int key, unsig
 
 	if (view->is_typing)
 		return type(view, key), true;
-	if (key == 'q')
+	if (key == 'q' && view->page != TOP_HELP) /* from which any key leads back */
 		return false;
 	if (view->page != TOP_TABLE) {
 		if (view->page == TOP_HELP || key == TOP_ESCAPE || key == '\r' || key == '\n')

@@ -92,7 +92,7 @@ static void on_snapshot(int number)
  * Blocked ones are unblocked: else only SIGKILL would end dyntrace and leave its probes behind. */
 static void catch_signals(void)
 {
-	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
 	struct sigaction snapshot = { .sa_handler = on_snapshot };
 	struct sigaction action = { .sa_handler = on_signal };
 	sigset_t caught;
@@ -108,6 +108,7 @@ static void catch_signals(void)
 	sigprocmask(SIG_UNBLOCK, &caught, NULL);
 	/* Caught in every mode: a dyntrace killed by SIGUSR1 would leave its probes behind. */
 	sigaction(SIGUSR1, &snapshot, NULL);
+	/* Else a reader that goes ("| head") ends tracing: a dyntrace killed by SIGPIPE, too. */
 	if (trace_args.print || trace_args.tracer->kind == TRACER_LOG)
 		signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a limit of the file size is an error like others */
@@ -196,6 +197,19 @@ static double answer(const struct trace_run *run, double due)
 	return due;
 }
 
+/* The command goes on where the disk is full, and so do its probes: what it still does is lost, and
+ * counted (H39). Any other error is given back. */
+static struct error *go_on_if_full(struct trace_run *run, struct error *error)
+{
+	if (!error || error_kind(error) != ERROR_FULL || !run->launch)
+		return error;
+	cli_note("%s", error_text(error));
+	error_free(error);
+	run->is_cut_short = true;
+	session_give_up(run->session);
+	return NULL;
+}
+
 static struct error *record(struct trace_run *run)
 {
 	double end = trace_args.seconds > 0 ? count_from(run) + trace_args.seconds : 0;
@@ -207,7 +221,7 @@ static struct error *record(struct trace_run *run)
 
 	while (!error && !run->over && !trace_must_stop() && !is_unread(run) &&
 	       (!end || seconds_now() < end) && (!run->screen || run->screen->look(run))) {
-		error = session_step(run->session, step);
+		error = go_on_if_full(run, session_step(run->session, step));
 		trace_host_step(run);
 		if (!error)
 			error = trace_snapshot_step(run);
@@ -404,7 +418,8 @@ struct error *trace_run_with(const struct words *words, const struct trace_scree
 	if (!error)
 		error = trace_target(&run);
 	if (error && error_kind(error) == ERROR_FULL) { /* the command goes on */
-		cli_note("%s", error_text(error));
+		if (!run.is_cut_short)
+			cli_note("%s", error_text(error));
 		error = (error_free(error), NULL);
 		run.is_cut_short = true;
 	}

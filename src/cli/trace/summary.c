@@ -112,10 +112,11 @@ static void add_rows(const struct tracepoint_info *infos, size_t count,
 	calls_table_demoted(rows, table.count + table.left, text);
 }
 
-/* True for a tracepoint whose library was never loaded. */
+/* True for a tracepoint that was never placed. */
 static bool has_waited(const struct tracepoint_info *info)
 {
-	return info->how && strcmp(info->how, "waiting") == 0 && !info->hits && !info->lost;
+	return info->how && strcmp(info->how, "waiting") == 0 && !info->was_placed && !info->hits &&
+	       !info->lost;
 }
 
 static void print_refusals(const struct session *session)
@@ -271,6 +272,15 @@ static uint64_t own_ns(void)
 	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
+static bool is_cost_measured(const struct tracepoint_info *infos, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (infos[i].cost_measured)
+			return true;
+	}
+	return false;
+}
+
 static uint64_t sum_cost(const struct tracepoint_info *infos, size_t count)
 {
 	uint64_t sum = 0;
@@ -281,18 +291,20 @@ static uint64_t sum_cost(const struct tracepoint_info *infos, size_t count)
 }
 
 /* Begins the object, whose last member is the list of tracepoints. */
-static void begin_json(const struct session_summary *summary, const char *directory, uint64_t cost,
-		       struct strbuf *text)
+static void begin_json(const struct session_summary *summary, const char *directory,
+		       const struct tracepoint_info *infos, size_t count, struct strbuf *text)
 {
 	const struct reader_totals *totals = &summary->totals;
+	uint64_t cost = infos ? sum_cost(infos, count) : 0;
 
 	quote_format(text, "{\"events\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"outside\":%" PRIu64 ",\"overwritten\":%" PRIu64 ",\"removed\":%" PRIu64
 		     ",\"bytes\":%" PRIu64 ",\"seconds\":%.3f,\"overhead_ns\":%" PRIu64
-		     ",\"own_ns\":%" PRIu64 ",",
+		     ",\"overhead_measured\":%s,\"own_ns\":%" PRIu64 ",",
 		     totals->events - summary->removed.events, totals->lost + totals->holes,
 		     totals->outside, totals->overwritten, summary->removed.events,
 		     totals->bytes - summary->removed.bytes,
-		     recorded_seconds(summary), cost, own_ns());
+		     recorded_seconds(summary), cost,
+		     infos && is_cost_measured(infos, count) ? "true" : "false", own_ns());
 	if (directory && !access(directory, F_OK)) {
 		text_add_json(text, "trace", directory);
 		text_add(text, ",");
@@ -308,7 +320,7 @@ static void print_rows(const struct tracepoint_info *infos, size_t count,
 
 	fflush(stdout);
 	if (options->is_json)
-		begin_json(summary, directory, infos ? sum_cost(infos, count) : 0, &text);
+		begin_json(summary, directory, infos, count, &text);
 	if (infos)
 		add_rows(infos, count, options, &text);
 	text_add(&text, options->is_json ? "}\n" : "");
@@ -326,9 +338,9 @@ static void print_overhead(const struct tracepoint_info *infos, size_t count,
 		return;
 	time_text(cost, taken);
 	time_text(own_ns(), own);
-	cli_print_error("overhead: about %s of the target's CPU time, %.1f%% of the time traced; "
+	cli_print_error("overhead: %s %s of the target's CPU time, %.1f%% of the time traced; "
 			"dyntrace itself: %s\n",
-			taken,
+			is_cost_measured(infos, count) ? "about" : "at least", taken,
 			summary->recorded_ns ?
 				(double)cost * 100 / (double)summary->recorded_ns :
 				0.0,

@@ -8,6 +8,8 @@
 #include "options/commands.h"
 
 #define REFUSALS_MAX 5
+#define CALLS "%llu call%s" /* takes two arguments */
+#define CALLS_OF(count) (unsigned long long)(count), (count) == 1 ? "" : "s"
 
 static void print_foreign(const struct session *session)
 {
@@ -16,19 +18,19 @@ static void print_foreign(const struct session *session)
 
 	if (count && runtimes)
 		cli_print_error(
-			"missed: %llu calls from code that finds its frames by return address (%s), "
+			"missed: " CALLS " from code that finds its frames by return address (%s), "
 			"or was made at run time\n",
-			(unsigned long long)count, runtimes);
+			CALLS_OF(count), runtimes);
 	else if (count)
 		cli_print_error(
-			"missed: %llu calls from code that was made at run time or has no unwind "
+			"missed: " CALLS " from code that was made at run time or has no unwind "
 			"tables\n",
-			(unsigned long long)count);
+			CALLS_OF(count));
 	free(runtimes);
 	count = session_jumped_calls(session);
 	if (count)
-		cli_print_error("missed: %llu calls that ended in a jump to another function\n",
-				(unsigned long long)count);
+		cli_print_error("missed: " CALLS " that ended in a jump to another function\n",
+				CALLS_OF(count));
 }
 
 /* Says why calls by a runtime have no exit, once per reason's function. */
@@ -40,12 +42,12 @@ static void print_late_refusals(const struct session *session)
 		struct tracepoint_info info = session_tracepoint(session, i);
 
 		if (info.late_refusal && info.missed && refused++ < REFUSALS_MAX)
-			cli_print_error("missed: %llu calls of %s: %s\n",
-					(unsigned long long)info.missed, info.name,
-					info.late_refusal);
+			cli_print_error("missed: " CALLS " of %s: %s\n", CALLS_OF(info.missed),
+					info.name, info.late_refusal);
 	}
 	if (refused > REFUSALS_MAX)
-		cli_print_error("missed: calls of %zu more functions\n", refused - REFUSALS_MAX);
+		cli_print_error("missed: calls of %zu more function%s\n",
+				refused - REFUSALS_MAX, refused - REFUSALS_MAX == 1 ? "" : "s");
 }
 
 void summary_exits_rest(const struct session *session)

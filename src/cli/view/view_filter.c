@@ -116,6 +116,13 @@ static bool find_name(void *context, const char *name, struct type *ret_type,
 	return true;
 }
 
+static bool has_several(void *context, const char *name)
+{
+	struct compiling *c = context;
+
+	return c->source->has(c->event, name);
+}
+
 static bool find_label(void *context, const char *name, int64_t *ret_value)
 {
 	struct compiling *c = context;
@@ -158,6 +165,7 @@ static struct kind *compile(struct view_filter *filter, const void *event)
 	struct compiling compiling = { filter->source, kind, event };
 	struct expr_names names = { .context = &compiling,
 				    .find = find_name,
+				    .has_several = has_several,
 				    .find_label = find_label,
 				    .list = list_fields,
 				    .has_paths = true };

@@ -28,6 +28,8 @@ struct filter_value {
 struct filter_source {
 	/* The field of a path; false: none, or it has no single value. */
 	bool (*find)(const void *event, const char *path, struct filter_value *ret_value);
+	/* Is there a field of that path, with one value or several? */
+	bool (*has)(const void *event, const char *path);
 	/* The value of a label of any enumeration among the event's fields. */
 	bool (*find_label)(const void *event, const char *name, int64_t *ret_value);
 	const char *(*name)(const void *event);

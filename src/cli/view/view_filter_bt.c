@@ -118,6 +118,11 @@ static bool find_value(const void *event, const char *path, struct filter_value 
 	return true;
 }
 
+static bool has_field(const void *event, const char *path)
+{
+	return find_field(event, path) != NULL;
+}
+
 /* Finds a label of any enumeration in the event's payload. */
 static bool find_label(const void *event, const char *name, int64_t *ret_value)
 {
@@ -180,6 +185,7 @@ static const void *event_class(const void *event)
 
 const struct filter_source view_filter_bt = {
 	.find = find_value,
+	.has = has_field,
 	.find_label = find_label,
 	.name = event_name,
 	.field = field_name,

@@ -123,6 +123,13 @@ static bool find_value(const void *event, const char *path, struct filter_value 
 	return true;
 }
 
+static bool has_field(const void *event, const char *path)
+{
+	struct found found = { 0 };
+
+	return *path && find_field(event, path, &found);
+}
+
 static bool find_label(const void *event, const char *name, int64_t *ret_value)
 {
 	const struct layout_fields *fields = &((const struct packet_cursor *)event)->type->fields;
@@ -159,6 +166,7 @@ static const void *event_class(const void *event)
 
 const struct filter_source view_filter_own = {
 	.find = find_value,
+	.has = has_field,
 	.find_label = find_label,
 	.name = event_name,
 	.field = field_name,

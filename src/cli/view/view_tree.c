@@ -374,7 +374,8 @@ static void add_counted(struct strbuf *text, const struct packet_cursor *cursor)
 		return;
 	uint64_t counted = layout_number(place.field, place.bytes);
 	if (counted)
-		quote_format(text, " (+ %" PRIu64 " calls counted)", counted);
+		quote_format(text, " (+ %" PRIu64 " call%s counted)", counted,
+			     counted == 1 ? "" : "s");
 }
 
 static unsigned take_bare(struct view_tree *tree, struct tree_thread *thread,

@@ -35,6 +35,7 @@
 #include "agent_elf.h"
 #include "beacon.h"
 #include "huge_pool.h"
+#include "control/remote/ahead.h"
 #include "control/remote/syscall_gadget.h"
 #include "control/remote/pass_fd.h"
 #include "control/remote/rlimits.h"
@@ -50,6 +51,8 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 #define AGENT_NOEXEC_SEAL 0x0008u /* MFD_NOEXEC_SEAL, Linux 6.3: forbids execve, not mmap */
+#define AGENT_POOL_NAME "dyntrace-pool"
+#define AGENT_DUMPS MADV_DONTDUMP
 #define AGENT_WIPEONFORK 18 /* MADV_WIPEONFORK */
 #define AGENT_FILL_STEP (4ULL << 20)
 
@@ -61,19 +64,26 @@ struct injection {
 	const struct agent_elf *image;
 	uint32_t small, big;
 	int code_there, pool_there; /* the target's descriptors, -1: closed */
+	bool no_seal; /* the kernel doesn't know AGENT_NOEXEC_SEAL */
+	bool all_text; /* the whole base is executable at first */
 };
 
 /* ---- memfds ---------------------------------------------------------------------------------- */
 
+static uint64_t memfd_flags(const struct injection *in)
+{
+	return MFD_CLOEXEC | MFD_ALLOW_SEALING | (in->no_seal ? 0 : AGENT_NOEXEC_SEAL);
+}
+
 static struct error *create_once(struct injection *in, taddr name, int64_t *ret_result)
 {
-	uint64_t flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	struct error *err = remote_do(in->remote, ret_result, SYS_memfd_create, name.v,
-				      flags | AGENT_NOEXEC_SEAL);
+	struct error *err =
+		remote_do(in->remote, ret_result, SYS_memfd_create, name.v, memfd_flags(in));
 
-	if (!err && *ret_result == -EINVAL)
-		err = remote_do(in->remote, ret_result, SYS_memfd_create, name.v, flags);
-	return err;
+	if (err || *ret_result != -EINVAL || in->no_seal)
+		return err;
+	in->no_seal = true;
+	return remote_do(in->remote, ret_result, SYS_memfd_create, name.v, memfd_flags(in));
 }
 
 /* Creates a memfd in the target, even if the target has used up its descriptors. */
@@ -191,7 +201,7 @@ static struct error *make_pool(struct injection *in)
 	void *memory, *reserved;
 	struct error *err;
 
-	if ((err = create_there(in, "dyntrace-pool", &in->pool_there)) ||
+	if ((err = create_there(in, AGENT_POOL_NAME, &in->pool_there)) ||
 	    (err = fetch(in, in->pool_there, &agent->pool_fd)))
 		return err;
 	reserved = huge_pool_reserve(agent->pool_size);
@@ -238,48 +248,88 @@ static struct error *close_there(struct injection *in)
 
 /* ---- mappings -------------------------------------------------------------------------------- */
 
-/* Makes a part of the base executable. */
-static struct error *map_text(struct injection *in, uint64_t offset, uint64_t size)
+/* A part of the base, with its own protection. */
+static struct remote_map_request part_request(const struct injection *in, uint64_t from,
+					      uint64_t to, int prot)
 {
-	struct remote_map_request request = {
-		.at = taddr_add(in->agent->control_at, (int64_t)offset),
-		.size = size,
-		.prot = PROT_READ | PROT_EXEC,
+	return (struct remote_map_request){
+		.at = taddr_add(in->agent->control_at, (int64_t)from),
+		.size = to - from,
+		.prot = prot,
 		.flags = MAP_SHARED | MAP_FIXED,
 		.fd = in->code_there,
-		.offset = offset,
+		.offset = from,
 		.what = "the agent",
 	};
-	taddr at;
-
-	return remote_map_add(in->remote, in->proc, &request, &at);
 }
 
-static struct error *map_base(struct injection *in)
+/* The parts of the base that aren't yet as they shall be: of one that is all text, those around the
+ * agent's text; of another one, that text. */
+static size_t list_parts(const struct injection *in, struct remote_map_request parts[2])
+{
+	uint64_t text = DT_AGENT_OFFSET + in->image->text_start;
+	uint64_t behind = DT_AGENT_OFFSET + in->image->text_end;
+
+	if (!in->all_text) {
+		parts[0] = part_request(in, text, behind, PROT_READ | PROT_EXEC);
+		return 1;
+	}
+	parts[0] = part_request(in, 0, text, PROT_READ);
+	parts[1] = part_request(in, behind, DT_WINDOWS_OFFSET, PROT_READ);
+	return 2;
+}
+
+static struct error *map_parts(struct injection *in)
+{
+	struct remote_map_request parts[2];
+	size_t count = list_parts(in, parts);
+	struct error *err = NULL;
+	taddr at;
+
+	for (size_t i = 0; i < count && !err; i++)
+		err = remote_map_add(in->remote, in->proc, &parts[i], &at);
+	return err;
+}
+
+static void note_base(struct injection *in)
+{
+	struct agent *agent = in->agent;
+
+	agent->agent_at = taddr_add(agent->control_at, DT_AGENT_OFFSET);
+	agent->slow_at = taddr_add(agent->agent_at, (int64_t)in->image->slow);
+	agent->gather_at = taddr_add(agent->agent_at, (int64_t)in->image->gather);
+	agent->trap_at = taddr_add(agent->agent_at, (int64_t)in->image->trap);
+	agent->trap_return_at = taddr_add(agent->agent_at, (int64_t)in->image->trap_return);
+	agent->call_op_at = taddr_add(agent->agent_at, (int64_t)in->image->call_op);
+	agent->line_hit_at = taddr_add(agent->agent_at, (int64_t)in->image->line_hit);
+	agent->fault_at = taddr_add(agent->agent_at, (int64_t)in->image->fault);
+}
+
+/* Maps the base, at least the seed of it executable. At a place of our choice that takes one call,
+ * for all of it: executable memory is mapped so from the start (H35). */
+static struct error *map_base(struct injection *in, taddr wanted)
 {
 	struct remote_map_request request = {
+		.at = wanted,
 		.size = AGENT_WHOLE_SIZE,
-		.prot = PROT_READ,
-		.flags = MAP_SHARED,
+		.prot = PROT_READ | (wanted.v ? PROT_EXEC : 0),
+		.flags = MAP_SHARED | (wanted.v ? MAP_FIXED_NOREPLACE : 0),
 		.fd = in->code_there,
 		.what = "the agent",
 	};
 	struct error *err = remote_map_add(in->remote, in->proc, &request, &in->agent->control_at);
+	taddr at;
 
+	if (err && wanted.v && error_kind(err) != ERROR_GONE) {
+		error_free(err);
+		return map_base(in, taddr_of(0));
+	}
 	if (err)
 		return err;
-	in->agent->agent_at = taddr_add(in->agent->control_at, DT_AGENT_OFFSET);
-	in->agent->slow_at = taddr_add(in->agent->agent_at, (int64_t)in->image->slow);
-	in->agent->gather_at = taddr_add(in->agent->agent_at, (int64_t)in->image->gather);
-	in->agent->trap_at = taddr_add(in->agent->agent_at, (int64_t)in->image->trap);
-	in->agent->trap_return_at = taddr_add(in->agent->agent_at, (int64_t)in->image->trap_return);
-	in->agent->call_op_at = taddr_add(in->agent->agent_at, (int64_t)in->image->call_op);
-	in->agent->line_hit_at = taddr_add(in->agent->agent_at, (int64_t)in->image->line_hit);
-	in->agent->fault_at = taddr_add(in->agent->agent_at, (int64_t)in->image->fault);
-	if ((err = map_text(in, DT_AGENT_OFFSET + in->image->text_start,
-			    in->image->text_end - in->image->text_start)))
-		return err;
-	return map_text(in, DT_WINDOWS_OFFSET, DT_PAGE);
+	in->all_text = wanted.v != 0;
+	note_base(in);
+	request = part_request(in, DT_WINDOWS_OFFSET, AGENT_BASE_SIZE, PROT_READ | PROT_EXEC);
+	return in->all_text ? NULL : remote_map_add(in->remote, in->proc, &request, &at);
 }
 
 /* A core dump reads shared memory to its last page, and so allocates what nobody has used (H41).
@@ -288,12 +338,12 @@ static struct error *leave_out_of_dumps(struct injection *in, taddr at, uint64_t
 {
 	int64_t result;
 
-	return remote_do(in->remote, &result, SYS_madvise, at.v, size, MADV_DONTDUMP);
+	return remote_do(in->remote, &result, SYS_madvise, at.v, size, AGENT_DUMPS);
 }
 
-static struct error *map_pool(struct injection *in, taddr wanted)
+static struct remote_map_request pool_request(const struct injection *in, taddr wanted)
 {
-	struct remote_map_request request = {
+	return (struct remote_map_request){
 		.at = wanted,
 		.size = in->agent->pool_size,
 		.prot = PROT_READ | PROT_WRITE,
@@ -301,6 +351,11 @@ static struct error *map_pool(struct injection *in, taddr wanted)
 		.fd = in->pool_there,
 		.what = "event buffers",
 	};
+}
+
+static struct error *map_pool(struct injection *in, taddr wanted)
+{
+	struct remote_map_request request = pool_request(in, wanted);
 	struct error *err = remote_map_add(in->remote, in->proc, &request, &in->agent->pool_at);
 
 	if (err && wanted.v && error_kind(err) != ERROR_GONE) {
@@ -311,20 +366,22 @@ static struct error *map_pool(struct injection *in, taddr wanted)
 }
 
 /* All of the state but the page that children inherit (Q7). */
+#define STATE_KEPT offsetof(struct dt_state, inherited)
+static const uint64_t wiped[][2] = {
+	{ 0, STATE_KEPT },
+	{ STATE_KEPT + DT_PAGE, AGENT_STATE_SIZE - STATE_KEPT - DT_PAGE },
+};
+#define WIPED (sizeof(wiped) / sizeof(wiped[0]))
+
 static struct error *wipe_in_children(struct injection *in)
 {
-	const uint64_t kept = offsetof(struct dt_state, inherited);
-	const uint64_t ranges[][2] = {
-		{ 0, kept },
-		{ kept + DT_PAGE, AGENT_STATE_SIZE - kept - DT_PAGE },
-	};
 	struct error *err = NULL;
 
-	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]) && !err; i++) {
+	for (size_t i = 0; i < WIPED && !err; i++) {
 		int64_t result = 0;
 
 		err = remote_do(in->remote, &result, SYS_madvise,
-				in->agent->state_at.v + ranges[i][0], ranges[i][1],
+				in->agent->state_at.v + wiped[i][0], wiped[i][1],
 				AGENT_WIPEONFORK);
 		if (!err && result)
 			err = error_errno((int)-result, "cannot have the agent's memory wiped in "
@@ -333,9 +390,9 @@ static struct error *wipe_in_children(struct injection *in)
 	return err;
 }
 
-static struct error *map_state(struct injection *in)
+static struct remote_map_request state_request(const struct injection *in)
 {
-	struct remote_map_request request = {
+	return (struct remote_map_request){
 		.at = taddr_add(in->agent->control_at, AGENT_BASE_SIZE),
 		.size = AGENT_STATE_SIZE,
 		.prot = PROT_READ | PROT_WRITE,
@@ -343,6 +400,11 @@ static struct error *map_state(struct injection *in)
 		.fd = -1,
 		.what = "the agent's memory",
 	};
+}
+
+static struct error *map_state(struct injection *in)
+{
+	struct remote_map_request request = state_request(in);
 	struct dt_pool *pool = in->agent->pool;
 	uint32_t pid = (uint32_t)in->proc->inner_pid;
 	struct error *err = remote_map_add(in->remote, in->proc, &request, &in->agent->state_at);
@@ -373,17 +435,24 @@ static void fill_in_pool(struct injection *in)
 	pool->big_free = (int32_t)in->big;
 }
 
-static void fill_in(struct injection *in, uint32_t flags)
+void agent_fill_text(struct agent *agent, const struct agent_elf *image)
+{
+	agent_elf_place(image, agent->agent_at.v, (uint8_t *)agent->control + DT_AGENT_OFFSET);
+}
+
+static void fill_in(struct injection *in, const struct agent_options *options)
 {
 	struct agent *agent = in->agent;
 	struct dt_control *control = agent->control;
 
 	assert(in->image->size <= DT_AGENT_SIZE);
-	agent_elf_place(in->image, agent->agent_at.v, (uint8_t *)control + DT_AGENT_OFFSET);
+	if (!options->fill_later)
+		agent_fill_text(agent, in->image);
 	if (!agent->pool_shared)
 		fill_in_pool(in);
 	control->version = DT_LAYOUT_VERSION;
-	control->flags = flags;
+	control->flags = options->flags;
+	control->fronts = in->all_text ? options->fronts_at.v : 0; /* chosen near base_at */
 	control->pid = (uint32_t)in->proc->inner_pid;
 	control->controller = (uint32_t)getpid();
 	beacon_light(control);
@@ -395,6 +464,8 @@ static void fill_in(struct injection *in, uint32_t flags)
 	control->gather = agent->gather_at.v;
 	control->guard = agent->agent_at.v + in->image->guard;
 	control->find = agent->agent_at.v + in->image->find;
+	for (size_t i = 0; i < DT_READS; i++)
+		control->reads[i] = agent->agent_at.v + in->image->reads[i];
 	control->trap = agent->trap_at.v;
 	control->front = agent->agent_at.v + in->image->front;
 	control->small_count = in->small;
@@ -426,11 +497,9 @@ static struct error *check_clock(struct injection *in)
 {
 	int state = 0;
 	int64_t result = 0;
-	taddr at;
-	struct error *err = remote_put(in->remote, &state, sizeof(state), &at);
+	taddr at = remote_room(in->remote);
+	struct error *err = remote_do(in->remote, &result, SYS_prctl, PR_GET_TSC, at.v);
 
-	if (!err)
-		err = remote_do(in->remote, &result, SYS_prctl, PR_GET_TSC, at.v);
 	if (!err && !result)
 		err = mem_read(in->proc, at, &state, sizeof(state));
 	if (!err && state == PR_TSC_SIGSEGV)
@@ -442,11 +511,67 @@ static struct error *check_clock(struct injection *in)
 	return err;
 }
 
+/* The seed of windows, which holds no code of probes. */
+static uint8_t *desk_of(const struct agent *agent)
+{
+	return (uint8_t *)agent->control + DT_WINDOWS_OFFSET;
+}
+
+/* Has the calls made that the rest of set_up asks for, in this order (ahead.h). */
+static struct error *make_ahead(struct injection *in, const struct agent_options *options)
+{
+	uint64_t state_at = in->agent->control_at.v + AGENT_BASE_SIZE;
+	struct remote_map_request request, parts[2];
+	size_t part_count = list_parts(in, parts);
+	struct ahead list = { 0 };
+	taddr name;
+
+	if (remote_locks_memory(in->remote)) /* each mapping takes more calls then */
+		return NULL;
+	ahead_set_desk(in->remote, desk_of(in->agent),
+		       taddr_add(in->agent->control_at, DT_WINDOWS_OFFSET));
+	ahead_do(&list, -1, SYS_prctl, PR_GET_TSC, remote_room(in->remote).v);
+	for (size_t i = 0; i < part_count; i++)
+		remote_map_ahead(&list, &parts[i], -1);
+	if (options->share) /* a descriptor of another process's takes more */
+		return ahead_make(in->remote, &list);
+	struct error *err =
+		remote_put(in->remote, AGENT_POOL_NAME, sizeof(AGENT_POOL_NAME), &name);
+	if (err)
+		return err;
+	int pool = ahead_do(&list, -1, SYS_memfd_create, name.v, memfd_flags(in));
+	code_window_ahead(&list, in->agent, in->code_there, options);
+	request = pool_request(in, options->pool_at);
+	remote_map_ahead(&list, &request, pool);
+	if (options->pool_at.v) {
+		ahead_do(&list, -1, SYS_madvise, options->pool_at.v, in->agent->pool_size,
+			 AGENT_DUMPS);
+		request = state_request(in);
+		remote_map_ahead(&list, &request, -1);
+		for (size_t i = 0; i < WIPED; i++)
+			ahead_do(&list, -1, SYS_madvise, state_at + wiped[i][0], wiped[i][1],
+				 AGENT_WIPEONFORK);
+	}
+	return ahead_make(in->remote, &list);
+}
+
+static struct error *close_ahead(struct injection *in, const struct agent_options *options)
+{
+	struct ahead list = { 0 };
+
+	ahead_do(&list, -1, SYS_close, (uint64_t)in->code_there);
+	ahead_do(&list, -1, SYS_close, (uint64_t)in->pool_there);
+	for (size_t i = 0; in->all_text && options->next && i < options->next->count; i++)
+		ahead_add(&list, options->next->calls[i].number, -1, options->next->calls[i].args);
+	return ahead_make(in->remote, &list);
+}
+
 uint64_t agent_pool_size(uint64_t buffer_size)
 {
 	uint32_t small, big;
 
-	pool_layout(buffer_size ? buffer_size : DT_POOL_DEFAULT, &small, &big);
+	/* the larger tables */
+	pool_layout(buffer_size ? buffer_size : DT_POOL_DEFAULT, false, &small, &big);
 	return pool_layout_size(small, big);
 }
 
@@ -459,20 +584,24 @@ static struct error *set_up(struct injection *in, const struct agent_options *op
 		return error_new(ERROR_USAGE, "a buffer can have from %llu MiB to %llu MiB",
 				 DT_POOL_MIN >> 20, DT_POOL_MAX >> 20);
 	assert(!options->share || options->share->pool);
-	pool_layout(size, &in->small, &in->big);
+	pool_layout(size, options->flags & DT_OVERWRITE, &in->small, &in->big);
 	if (options->share) {
 		in->small = options->share->control->small_count;
 		in->big = options->share->control->big_count;
 	}
 	in->agent->pool_size = pool_layout_size(in->small, in->big);
-	if ((err = remote_begin(in->stop, &in->remote)) || (err = check_clock(in)) ||
-	    (err = make_code(in)) ||
+	if ((err = remote_begin(in->stop, &in->remote)) || (err = make_code(in)))
+		return err;
+	if (!options->base_at.v) /* windows need their places, the rest can be anywhere */
+		err = code_window_map_first(in->remote, in->agent, in->code_there, options);
+	if (err || (err = map_base(in, options->base_at)) || (err = make_ahead(in, options)) ||
+	    (err = check_clock(in)) || (err = map_parts(in)) ||
 	    (err = options->share ? share_pool(in, options->share) : make_pool(in)) ||
 	    (err = code_window_map_first(in->remote, in->agent, in->code_there, options)) ||
-	    (err = map_base(in)) || (err = map_pool(in, options->pool_at)) || (err = map_state(in)))
+	    (err = map_pool(in, options->pool_at)) || (err = map_state(in)))
 		return err;
-	fill_in(in, options->flags);
-	return close_there(in);
+	fill_in(in, options);
+	return (err = close_ahead(in, options)) ? err : close_there(in);
 }
 
 struct error *agent_prepare(struct proc *proc, const char *agent_path, struct agent_elf **ret_image)
@@ -498,6 +627,11 @@ void agent_prepare_end(struct agent_elf *image)
 	if (image)
 		agent_elf_free(image);
 	free(image);
+}
+
+taddr agent_find_place(const struct maps *maps)
+{
+	return huge_pool_find_gap(maps, AGENT_WHOLE_SIZE);
 }
 
 struct error *agent_inject(struct stop *stop, struct proc *proc,
@@ -649,6 +783,8 @@ void agent_free(struct agent *agent)
 {
 	if (!agent)
 		return;
+	if (agent->proc && agent->control && agent->proc->desk == desk_of(agent))
+		ahead_forget_desk(agent->proc);
 	for (uint32_t i = 0; i < DT_SHARES_MAX; i++) {
 		if (agent->shares[i])
 			munmap(agent->shares[i], agent->control->shares[i].size);

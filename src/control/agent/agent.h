@@ -26,8 +26,15 @@ struct code_window {
 struct agent_options {
 	/* bytes for events, DT_POOL_MIN..DT_POOL_MAX; the tables come on top */
 	uint64_t pool_size;
+	/* where the agent shall be in the target if that is free (agent_find_place); 0: anywhere */
+	taddr base_at;
 	/* where the pool shall be in the target if that is free (huge_pool.h); 0: anywhere */
 	taddr pool_at;
+	/* dt_control.fronts, which the caller is going to map: before it is, a controller that
+	 * takes over must find it; 0: none */
+	taddr fronts_at;
+	const struct ahead *next; /* what the caller asks for next (ahead.h); NULL: unknown */
+	bool fill_later; /* the caller is going to call agent_fill_text */
 	uint32_t flags; /* of dt_control */
 	const char *agent_path; /* libdyntrace-agent.so */
 	struct code_window *windows; /* windows to map with the agent; `offset` gets filled in */
@@ -78,10 +85,16 @@ void agent_prepare_end(struct agent_elf *image);
 /* Bytes of the pool's mapping for a buffer of that size (0: the default). */
 uint64_t agent_pool_size(uint64_t buffer_size);
 
+/* A place for the agent, 0 if none is found. */
+taddr agent_find_place(const struct maps *maps);
+
 /* Maps everything, using one held thread (stop_one or stop_adopt), and touches nothing else. Fills
  * in dt_control and dt_pool. On failure nothing stays behind. */
 struct error *agent_inject(struct stop *stop, struct proc *proc,
 			   const struct agent_options *options, struct agent **ret_agent);
+
+/* Copies the agent's code (options.fill_later), before anything leads to it. */
+void agent_fill_text(struct agent *agent, const struct agent_elf *image);
 
 /* Allocates the pool's memory from here, so that it counts as ours (H17) and a fault in the target
  * can't fail. Takes milliseconds: don't call it while a thread is held. */
@@ -104,9 +117,16 @@ struct error *agent_share(struct stop *stop, struct agent *agent, const char *na
  * after the fork. */
 struct error *agent_complete(struct stop *stop, const struct agent *agent);
 
+/* Lets no thread of the process make plain loads any more (X7), until the agent looks at it again.
+ * The reason must be there before. */
+struct error *agent_forbid_loads(const struct agent *agent, struct proc *proc);
+
 /* Unmaps all that agent_* mapped in the process that `stop` holds: the target or a forked child of
- * it. All sites must have been restored there before, and no thread may be in a trampoline. */
-struct error *agent_remove(struct stop *stop, struct agent *agent);
+ * it; before that `more`, if not NULL. All sites must have been restored there before, and no
+ * thread may be in a trampoline. */
+struct remote_map_list;
+struct error *agent_remove(struct stop *stop, struct agent *agent,
+			   const struct remote_map_list *more);
 
 /* Finds other processes that map this agent's code memfd (forked children), by device and inode in
  * /proc/N/maps (H12). */
@@ -117,6 +137,13 @@ uint64_t holders_now(void);
 /* Finds only processes started since the injection: leaves out older ones that share the target's
  * memory. Much cheaper on a machine with many processes. */
 struct error *holders_find_forked(const struct agent *agent, struct tids *ret_pids);
+
+/* A mapping of an agent's code, as /proc/PID/maps shows it. */
+#define HOLDERS_CODE "/memfd:dyntrace-code"
+/* Do both map the code of one agent? Then one has forked the other, or they have a common
+ * ancestor. Needs no struct agent. */
+struct error *holders_share_code(const struct proc *one, const struct proc *other,
+				 bool *ret_shared);
 
 /* Frees the controller's resources. Doesn't touch the target. */
 void agent_free(struct agent *agent);

@@ -205,6 +205,11 @@ static void note_entry(const struct dynamic *dynamic, const Elf64_Sym *symbol,
 			{ "dt_line_hit", &image->line_hit },
 			{ "dt_front", &image->front },
 			{ "dt_find", &image->find },
+			{ "dt_read_text", &image->reads[DT_READ_TEXT] },
+			{ "dt_read_bytes", &image->reads[DT_READ_BYTES] },
+			{ "dt_read_end", &image->reads[DT_READ_END] },
+			{ "dt_read_key", &image->reads[DT_READ_KEY] },
+			{ "dt_read_frames", &image->reads[DT_READ_FRAMES] },
 			{ TEXT(DT_VERSION_SYMBOL), &image->version } };
 
 	if (symbol->st_shndx == SHN_UNDEF || symbol->st_value < image->text_start ||

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "control/base/error.h"
+#include "shared/reads.h"
 
 struct agent_elf {
 	uint8_t *bytes; /* memory image from address 0 on, whole pages */
@@ -20,6 +21,7 @@ struct agent_elf {
 	/* addresses of DT_VERSION_SYMBOL, dt_slow and so on, from the image's start */
 	uint64_t version;
 	uint64_t slow, gather, guard, trap, trap_return, call_op, fault, front, find, line_hit;
+	uint64_t reads[DT_READS];
 	struct image_relative {
 		uint64_t offset;
 		uint64_t addend;

@@ -12,9 +12,9 @@ struct piece {
 	uint64_t device, inode; /* inode 0: anonymous */
 };
 
-/* Unmaps only the parts that are still ours: the process may have mapped other things there. */
-static struct error *unmap_piece(struct remote *remote, const struct maps *maps,
-				 const struct piece *piece)
+/* Lists only the parts that are still ours: the process may have mapped other things there. */
+static struct error *list_piece(struct remote_map_list *list, const struct maps *maps,
+				const struct piece *piece)
 {
 	uint64_t end = piece->at.v + piece->size;
 	struct error *err = NULL;
@@ -26,15 +26,20 @@ static struct error *unmap_piece(struct remote *remote, const struct maps *maps,
 
 		if (from < to && m->inode == piece->inode &&
 		    (!piece->inode || m->device == piece->device))
-			err = remote_map_remove(remote, taddr_of(from), to - from);
+			err = remote_map_list_add(list, taddr_of(from), to - from);
 	}
 	return err;
 }
 
-/* Unmaps the code memory outside of the agent's own mapping: the windows, and what a window that
+static bool is_code(const struct agent *agent, const struct mapping *m)
+{
+	return m->inode == agent->code_inode && m->device == agent->code_device;
+}
+
+/* Lists the code memory outside of the agent's own mapping: the windows, and what a window that
  * couldn't be made has left. */
-static struct error *unmap_windows(struct remote *remote, const struct agent *agent,
-				   const struct maps *maps)
+static struct error *list_windows(struct remote_map_list *list, const struct agent *agent,
+				  const struct maps *maps)
 {
 	uint64_t base = agent->control_at.v, end = base + AGENT_WHOLE_SIZE;
 	struct error *err = NULL;
@@ -42,9 +47,8 @@ static struct error *unmap_windows(struct remote *remote, const struct agent *ag
 	for (size_t i = 0; i < maps->count && !err; i++) {
 		const struct mapping *m = &maps->items[i];
 
-		if (m->inode == agent->code_inode && m->device == agent->code_device &&
-		    (m->end.v <= base || m->start.v >= end))
-			err = remote_map_remove(remote, m->start, m->end.v - m->start.v);
+		if (is_code(agent, m) && (m->end.v <= base || m->start.v >= end))
+			err = remote_map_list_add(list, m->start, m->end.v - m->start.v);
 	}
 	return err;
 }
@@ -54,14 +58,14 @@ static bool has_agent(const struct agent *agent, const struct maps *maps)
 {
 	const struct mapping *m = maps_find(maps, agent->control_at);
 
-	return m && m->inode == agent->code_inode && m->device == agent->code_device;
+	return m && is_code(agent, m);
 }
 
-static struct error *unmap_all(struct remote *remote, const struct agent *agent,
-			       const struct maps *maps)
+static struct error *list_all(struct remote_map_list *list, const struct agent *agent,
+			      const struct maps *maps)
 {
 	const struct dt_control *control = agent->control;
-	struct error *err = unmap_windows(remote, agent, maps);
+	struct error *err = list_windows(list, agent, maps);
 
 	for (uint32_t i = 0; i < control->share_count && i < DT_SHARES_MAX && !err; i++) {
 		const struct dt_share *share = &control->shares[i];
@@ -69,28 +73,68 @@ static struct error *unmap_all(struct remote *remote, const struct agent *agent,
 				       share->inode };
 
 		if (piece.inode) /* 0: unknown, so nothing can be compared */
-			err = unmap_piece(remote, maps, &piece);
+			err = list_piece(list, maps, &piece);
 	}
 	struct piece pool = { agent->pool_at, agent->pool_size, agent->pool_device,
 			      agent->pool_inode };
+	return err ? err : list_piece(list, maps, &pool);
+}
+
+/* Are all mappings of files of ours still as they were before the stop? */
+static bool is_current(const struct proc *proc, const struct agent *agent, const struct maps *maps)
+{
+	const struct dt_control *control = agent->control;
+
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct mapping *m = &maps->items[i];
+		bool ours = is_code(agent, m) ||
+			    (m->inode == agent->pool_inode && m->device == agent->pool_device);
+
+		for (uint32_t j = 0; j < control->share_count && j < DT_SHARES_MAX; j++)
+			ours |= m->inode == control->shares[j].inode &&
+				m->device == control->shares[j].device;
+		if (m->inode && ours && !maps_confirm(proc, m))
+			return false;
+	}
+	return true;
+}
+
+static struct error *unmap_all(struct remote *remote, const struct agent *agent,
+			       const struct remote_map_list *more, const struct maps *maps)
+{
+	_cleanup_(remote_map_list_free) struct remote_map_list list = { 0 };
+	struct error *err = NULL;
+
+	for (size_t i = 0; more && i < more->count && !err; i++)
+		err = remote_map_list_add(&list, more->items[i].at, more->items[i].size);
 	if (!err)
-		err = unmap_piece(remote, maps, &pool);
-	/* last: sweep.c and has_agent know the agent by this mapping. No part of it can be other
-	 * memory. */
+		err = list_all(&list, agent, maps);
+	if (!err)
+		err = remote_map_remove_all(remote, &list);
+	/* last: sweep.c and has_agent know the agent by this mapping, and the desk is in it. No
+	 * part of it can be other memory. */
 	return err ? err : remote_map_remove(remote, agent->control_at, AGENT_WHOLE_SIZE);
 }
 
-struct error *agent_remove(struct stop *stop, struct agent *agent)
+struct error *agent_remove(struct stop *stop, struct agent *agent,
+			   const struct remote_map_list *more)
 {
-	_cleanup_(maps_free) struct maps maps = { 0 };
+	_cleanup_(maps_free) struct maps now = { 0 };
+	const struct maps *maps = stop->proc->maps_before;
 	struct remote *remote = NULL;
-	struct error *err = maps_read(stop->proc, &maps);
+	struct error *err = NULL;
 
-	if (err || !has_agent(agent, &maps))
+	if (!maps || !has_agent(agent, maps) || !is_current(stop->proc, agent, maps)) {
+		err = maps_read(stop->proc, &now);
+		maps = &now;
+	}
+	if (err || !has_agent(agent, maps))
 		return err;
 	if ((err = remote_begin(stop, &remote)))
 		return err;
-	err = unmap_all(remote, agent, &maps);
+	err = unmap_all(remote, agent, more, maps);
+	if (!err)
+		ahead_forget_desk(stop->proc);
 	struct error *end = remote_end(remote);
 	if (err)
 		error_free(end);

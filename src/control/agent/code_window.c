@@ -33,17 +33,41 @@ static uint32_t confirm(struct agent *agent, const struct dt_window *window)
 	return window->offset * (uint32_t)DT_PAGE;
 }
 
+static struct remote_map_request request_of(const struct code_window *wanted, int there,
+					    uint64_t offset)
+{
+	return (struct remote_map_request){ .at = wanted->at,
+					    .size = wanted->pages * DT_PAGE,
+					    .prot = PROT_READ | PROT_EXEC,
+					    .flags = MAP_SHARED | MAP_FIXED_NOREPLACE,
+					    .fd = there,
+					    .offset = offset,
+					    .what = "code memory" };
+}
+
+void code_window_ahead(struct ahead *list, const struct agent *agent, int there,
+		       const struct agent_options *options)
+{
+	uint64_t offset = agent->window_next;
+
+	for (size_t i = 0; i < options->window_count; i++) {
+		uint64_t size = options->windows[i].pages * DT_PAGE;
+		struct remote_map_request request =
+			request_of(&options->windows[i], there, offset);
+
+		/* map_one leaves these out, too */
+		if (options->windows[i].offset || size > DT_CODE_SIZE - offset)
+			continue;
+		remote_map_ahead(list, &request, -1);
+		offset += size;
+	}
+}
+
 static struct error *map_one(struct remote *remote, struct agent *agent, int there,
 			     struct code_window *wanted)
 {
 	struct dt_window *window = note(agent, wanted->at, wanted->pages);
-	struct remote_map_request request = { .at = wanted->at,
-					      .size = wanted->pages * DT_PAGE,
-					      .prot = PROT_READ | PROT_EXEC,
-					      .flags = MAP_SHARED | MAP_FIXED_NOREPLACE,
-					      .fd = there,
-					      .offset = agent->window_next,
-					      .what = "code memory" };
+	struct remote_map_request request = request_of(wanted, there, agent->window_next);
 	taddr at;
 
 	if (!window)
@@ -65,8 +89,10 @@ struct error *code_window_map_first(struct remote *remote, struct agent *agent, 
 {
 	struct error *error = NULL;
 
-	for (size_t i = 0; i < options->window_count && !error; i++)
-		error = map_one(remote, agent, there, &options->windows[i]);
+	for (size_t i = 0; i < options->window_count && !error; i++) {
+		if (!options->windows[i].offset)
+			error = map_one(remote, agent, there, &options->windows[i]);
+	}
 	return error;
 }
 
@@ -90,7 +116,9 @@ struct error *agent_map_window(struct stop *stop, struct agent *agent, taddr at,
 	assert(pages && at.v % DT_PAGE == 0);
 	struct dt_window *window = note(agent, at, pages);
 	if (!window)
-		return error_new(ERROR_FAILED, "no code memory is left for process %d",
+		return error_new(ERROR_FAILED,
+				 "no code memory is left for process %d (trace fewer functions, or "
+				 "fewer values)",
 				 agent->proc->pid);
 	if ((err = remote_begin(stop, &remote)))
 		return err;

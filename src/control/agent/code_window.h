@@ -8,11 +8,14 @@
 #define DYNTRACE_CODE_WINDOW_H
 
 #include "agent.h"
-#include "control/remote/remote.h"
+#include "control/remote/ahead.h"
 
 /* Maps the windows of the options; `there` is the memfd's descriptor in the target. A window whose
- * place isn't free stays unmapped. */
+ * place isn't free stays unmapped, and one that is mapped already as it is. */
 struct error *code_window_map_first(struct remote *remote, struct agent *agent, int there,
 				    const struct agent_options *options);
+/* Adds the calls by which it does (ahead.h). */
+void code_window_ahead(struct ahead *list, const struct agent *agent, int there,
+		       const struct agent_options *options);
 
 #endif

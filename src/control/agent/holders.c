@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
@@ -76,4 +77,40 @@ struct error *holders_find(const struct agent *agent, struct tids *ret_pids)
 struct error *holders_find_forked(const struct agent *agent, struct tids *ret_pids)
 {
 	return find(agent, agent->since, ret_pids);
+}
+
+/* Is it a mapping of code that a controller of ours has put there? */
+static bool is_code(const struct mapping *m)
+{
+	return m->shared && m->prot & PROT_EXEC &&
+	       !strncmp(m->path, HOLDERS_CODE, strlen(HOLDERS_CODE));
+}
+
+static bool maps_same_code(const struct maps *one, const struct maps *other)
+{
+	for (size_t i = 0; i < one->count; i++) {
+		const struct mapping *m = &one->items[i];
+
+		for (size_t j = 0; is_code(m) && j < other->count; j++) {
+			if (is_code(&other->items[j]) && other->items[j].inode == m->inode &&
+			    other->items[j].device == m->device)
+				return true;
+		}
+	}
+	return false;
+}
+
+struct error *holders_share_code(const struct proc *one, const struct proc *other,
+				 bool *ret_shared)
+{
+	struct maps first = { 0 }, second = { 0 };
+	struct error *error = maps_read(one, &first);
+
+	if (!error)
+		error = maps_read(other, &second);
+	if (!error)
+		*ret_shared = maps_same_code(&first, &second);
+	maps_free(&first);
+	maps_free(&second);
+	return error;
 }

@@ -18,7 +18,6 @@
 #include "control/code/near.h"
 
 #define HUGE_POOL_COLLAPSE 25 /* MADV_COLLAPSE */
-#define HUGE_POOL_ABOVE 0x700000000000ULL /* libraries, and no heap that grows */
 /* left free above, where the kernel puts the next mappings: the agent, stacks of new threads */
 #define HUGE_POOL_ROOM (64ULL << 20)
 #define HUGE_POOL_STEP (64ULL << 20)
@@ -39,7 +38,7 @@ void *huge_pool_reserve(uint64_t size)
 	return (void *)at;
 }
 
-taddr huge_pool_find_place(const struct maps *maps, uint64_t size)
+taddr huge_pool_find_gap(const struct maps *maps, uint64_t size)
 {
 	const struct mapping *top = NULL;
 	taddr gap = taddr_of(0);
@@ -49,8 +48,15 @@ taddr huge_pool_find_place(const struct maps *maps, uint64_t size)
 			top = &maps->items[i];
 	}
 	_cleanup_error_ struct error *full =
-		top ? near_find_gap(maps, top->start, top->end, size + HUGE_POOL_ROOM, &gap) : NULL;
-	return full ? taddr_of(0) : taddr_of(DT_ROUND_UP(gap.v, HUGE_POOL_PAGE));
+		top ? near_find_gap(maps, top->start, top->end, size, &gap) : NULL;
+	return full ? taddr_of(0) : gap;
+}
+
+taddr huge_pool_find_place(const struct maps *maps, uint64_t size)
+{
+	taddr gap = huge_pool_find_gap(maps, size + HUGE_POOL_ROOM);
+
+	return taddr_of(DT_ROUND_UP(gap.v, HUGE_POOL_PAGE));
 }
 
 /* Has the file a list of processors in it? */

@@ -9,9 +9,9 @@ uint64_t pool_layout_size(uint32_t small, uint32_t big)
 		DT_PAGE);
 }
 
-void pool_layout(uint64_t size, uint32_t *ret_small, uint32_t *ret_big)
+void pool_layout(uint64_t size, bool is_ring, uint32_t *ret_small, uint32_t *ret_big)
 {
-	uint32_t small = (uint32_t)(size / 4 / DT_CHUNK_SMALL);
+	uint32_t small = (uint32_t)(size / (is_ring ? 4 : 2) / DT_CHUNK_SMALL);
 	uint32_t big = (uint32_t)((size - (uint64_t)small * DT_CHUNK_SMALL) / DT_CHUNK_BIG);
 
 	while (big && pool_layout_size(small, big) > DT_POOL_MAX)

@@ -6,13 +6,17 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
 #include "control/remote/remote.h"
 #include "control/remote/remote_map.h"
+#include "control/remote/syscall_gadget.h"
 
-#define SWEEP_CODE "/memfd:dyntrace-code"
+#define SWEEP_ROUNDS 1000
+#define SWEEP_PAUSE_NS 2000000L
+#define SYSCALL_SIZE 2
 #define SWEEP_ANY "/memfd:dyntrace-"
 
 static bool is_named(const char *path)
@@ -55,7 +59,8 @@ static taddr find_base(const struct maps *maps)
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct mapping *m = &maps->items[i];
 
-		if (m->shared && !m->offset && !strncmp(m->path, SWEEP_CODE, strlen(SWEEP_CODE)))
+		if (m->shared && !m->offset &&
+		    !strncmp(m->path, HOLDERS_CODE, strlen(HOLDERS_CODE)))
 			return m->start;
 	}
 	return taddr_of(0);
@@ -89,6 +94,71 @@ static struct error *unmap_named(struct remote *remote, const struct maps *maps,
 	}
 	/* last: by this mapping the next controller knows the rest */
 	return err || !base.v ? err : remote_map_remove(remote, base, AGENT_WHOLE_SIZE);
+}
+
+/* ---- threads on their way home --------------------------------------------------------------- */
+
+static bool is_on_a_desk(const struct maps *maps, uint64_t rip)
+{
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct mapping *m = &maps->items[i];
+
+		if (m->shared && !m->offset &&
+		    !strncmp(m->path, HOLDERS_CODE, strlen(HOLDERS_CODE)) &&
+		    rip - (m->start.v + DT_WINDOWS_OFFSET) < DT_PAGE)
+			return true;
+	}
+	return false;
+}
+
+/* Is the thread at a single call (remote.c), or right behind it? It goes home from there by the
+ * restorer, to which no code of the program's own returns from this `syscall; ret`. */
+static bool is_at_a_call(struct proc *proc, const struct stop *stop, size_t thread,
+			 const struct syscall_gadgets *gadgets)
+{
+	uint64_t behind = stop_thread_rip(stop, thread).v - gadgets->call.v, home = 0;
+
+	if (!gadgets->restorer.v || (behind != 0 && behind != SYSCALL_SIZE))
+		return false;
+	_cleanup_error_ struct error *unreadable =
+		mem_read(proc, stop_thread_rsp(stop, thread), &home, sizeof(home));
+	return !unreadable && home == gadgets->restorer.v;
+}
+
+static struct error *look_for_home(struct proc *proc, bool *ret_away)
+{
+	_cleanup_(cleanup_stop) struct stop *stop = NULL;
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct syscall_gadgets gadgets = { 0 };
+	struct error *err = stop_all(proc, STOP_TIMEOUT_MS, &stop);
+
+	if (!err)
+		err = maps_read(proc, &maps);
+	if (!err)
+		err = syscall_gadget_find(proc, &maps, &gadgets);
+	*ret_away = false;
+	for (size_t i = 0; !err && i < stop_thread_count(stop); i++)
+		*ret_away |= is_on_a_desk(&maps, stop_thread_rip(stop, i).v) ||
+			     is_at_a_call(proc, stop, i, &gadgets);
+	return err;
+}
+
+struct error *sweep_await_home(struct proc *proc)
+{
+	bool away = true;
+	struct error *err = NULL;
+
+	for (unsigned round = 0; !err && away && round < SWEEP_ROUNDS; round++) {
+		if (round)
+			nanosleep(&(struct timespec){ .tv_nsec = SWEEP_PAUSE_NS }, NULL);
+		err = look_for_home(proc, &away);
+	}
+	if (!err && away)
+		err = error_new(ERROR_FAILED,
+				"a thread of process %d hasn't finished yet what a killed dyntrace "
+				"asked it for; try again later (is the process stopped?)",
+				proc->pid);
+	return err;
 }
 
 /* ---- entry points ---------------------------------------------------------------------------- */

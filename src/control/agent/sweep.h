@@ -9,6 +9,10 @@
 
 #include "agent.h"
 
+/* (S12) Waits until no thread of the process is in a list of calls that a killed controller has
+ * left it (ahead.h), or at a single one: until then the thread makes mappings and descriptors, and
+ * the list's code mustn't go. Before anything else of a dead controller's is looked at. */
+struct error *sweep_await_home(struct proc *proc);
 /* Does the process have mappings or descriptors of ours? Stops no thread. */
 struct error *sweep_look(struct proc *proc, bool *ret_any);
 /* Does the process have descriptors of ours? */

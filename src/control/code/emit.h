@@ -74,12 +74,12 @@ struct mem mem_index(enum reg base, enum reg index, uint8_t scale, int32_t disp)
 struct mem mem_fs(enum reg base, int32_t disp);
 struct mem mem_rip(taddr absolute);
 
-#define EMIT_FIXUPS_MAX 16
+#define EMIT_FIXUPS_MAX 32
 
 struct label {
 	bool bound;
 	size_t at; /* offset in the buffer, when bound */
-	size_t fixups[EMIT_FIXUPS_MAX]; /* offsets of rel32 (or rel8) fields */
+	uint32_t fixups[EMIT_FIXUPS_MAX]; /* offsets of rel32 (or rel8) fields */
 	bool fixup_short[EMIT_FIXUPS_MAX];
 	size_t fixup_count;
 };
@@ -154,12 +154,15 @@ void emit_store_size(struct emitter *e, struct mem to, enum reg from, unsigned s
 void emit_store_xmm(struct emitter *e, struct mem to, unsigned xmm, unsigned size); /* 4, 8, 16 */
 void emit_mov_from_xmm(struct emitter *e, enum reg to, unsigned xmm); /* the lower half */
 void emit_store_imm32(struct emitter *e, struct mem to, int32_t value); /* 32-bit store */
+void emit_store_imm8(struct emitter *e, struct mem to, uint8_t value); /* 8-bit store */
 /* 64-bit store, sign-extended */
 void emit_store_imm(struct emitter *e, struct mem to, int32_t value);
 void emit_fstp80(struct emitter *e, struct mem to); /* st(0), 10 bytes, popped */
 void emit_fld80(struct emitter *e, struct mem from);
 void emit_lea(struct emitter *e, enum reg to, struct mem of);
 void emit_alu(struct emitter *e, enum alu alu, enum reg to, enum reg from);
+void emit_alu_imm(struct emitter *e, enum alu alu, enum reg to, int32_t value);
+void emit_test_imm(struct emitter *e, enum reg reg, int32_t value);
 void emit_imul(struct emitter *e, enum reg to, enum reg from);
 void emit_div(struct emitter *e, enum reg by); /* rax = rdx:rax / by, rdx = the rest */
 void emit_lock_xadd(struct emitter *e, struct mem what, enum reg with);
@@ -174,6 +177,8 @@ void emit_add_imm32(struct emitter *e, enum reg to, int32_t value);
 void emit_sub_mem(struct emitter *e, enum reg to, struct mem from);
 void emit_or(struct emitter *e, enum reg to, enum reg from);
 void emit_or_imm(struct emitter *e, enum reg to, int32_t value);
+/* The number is always the last 4 bytes, even if a shorter form exists; not rax. */
+void emit_or_long_imm(struct emitter *e, enum reg to, int32_t value);
 void emit_and_imm32(struct emitter *e, enum reg to, int32_t value);
 void emit_xor_imm(struct emitter *e, enum reg to, int32_t value);
 void emit_not(struct emitter *e, enum reg reg);
@@ -202,6 +207,8 @@ void emit_rdfsbase(struct emitter *e, enum reg to);
 void emit_rdpid(struct emitter *e, enum reg to); /* node << 12 | CPU; not every processor has it */
 void emit_lahf(struct emitter *e);
 void emit_nop(struct emitter *e);
+/* Does nothing; its last 4 bytes are the distance from its end to the label (shared/reads.h). */
+void emit_mark(struct emitter *e, struct label *to);
 void emit_sahf(struct emitter *e);
 void emit_setcc8(struct emitter *e, enum cond cc, enum reg to); /* low byte of rax..rbx only */
 void emit_add_al_imm8(struct emitter *e, int8_t value);
@@ -209,6 +216,7 @@ void emit_call_mem(struct emitter *e, struct mem to);
 void emit_call_reg(struct emitter *e, enum reg to);
 void emit_jmp_mem(struct emitter *e, struct mem to);
 void emit_jmp_to(struct emitter *e, taddr to); /* jmp rel32; fails when out of reach */
+void emit_call_to(struct emitter *e, taddr to); /* call rel32; likewise */
 void emit_jcc_to(struct emitter *e, enum cond cc, taddr to);
 void emit_jmp(struct emitter *e, struct label *to);
 void emit_jmp_short(struct emitter *e, struct label *to);

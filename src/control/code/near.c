@@ -202,6 +202,7 @@ struct window {
 
 struct near_pool {
 	VEC(struct window) windows;
+	VEC(struct near_shared) shared;
 	uint64_t used; /* (U2) */
 };
 
@@ -217,6 +218,7 @@ void near_pool_destroy(struct near_pool *pool)
 	for (size_t i = 0; i < pool->windows.count; i++)
 		free(pool->windows.items[i].map);
 	vec_free(&pool->windows);
+	vec_free(&pool->shared);
 	free(pool);
 }
 
@@ -381,6 +383,39 @@ bool near_pool_alloc_anywhere(struct near_pool *pool, taddr low, taddr high, uin
 {
 	return alloc(pool, low, high, size, false, ret_piece) ||
 	       alloc(pool, low, high, size, true, ret_piece);
+}
+
+bool near_pool_share(struct near_pool *pool, uint32_t key, struct near_piece piece)
+{
+	return vec_push(&pool->shared, ((struct near_shared){ key, piece }));
+}
+
+const struct near_shared *near_pool_find_shared(const struct near_pool *pool, taddr low, taddr high,
+						uint32_t key)
+{
+	struct range reach;
+
+	if (!reach_of(low, high, &reach))
+		return NULL;
+	for (size_t i = 0; i < pool->shared.count; i++) {
+		const struct near_shared *shared = &pool->shared.items[i];
+
+		if (shared->key == key && shared->piece.at.v >= reach.low &&
+		    shared->piece.at.v + shared->piece.size <= reach.high)
+			return shared;
+	}
+	return NULL;
+}
+
+size_t near_pool_shared_count(const struct near_pool *pool)
+{
+	return pool->shared.count;
+}
+
+const struct near_shared *near_pool_shared(const struct near_pool *pool, size_t index)
+{
+	assert(index < pool->shared.count);
+	return &pool->shared.items[index];
 }
 
 bool near_pool_has(const struct near_pool *pool, taddr at)

@@ -54,6 +54,19 @@ bool near_pool_alloc_at(struct near_pool *pool, taddr at, uint32_t size,
 /* Gives the unused tail of a piece back (size smaller than it was). */
 void near_pool_trim(struct near_pool *pool, struct near_piece *piece, uint32_t size);
 void near_pool_free(struct near_pool *pool, struct near_piece piece);
+/* A piece that stays as long as the pool: code that other pieces call (codegen/shared_code.h).
+ * `key`: the owner's. */
+struct near_shared {
+	uint32_t key;
+	struct near_piece piece;
+};
+/* False: out of memory; the piece is the caller's then. */
+bool near_pool_share(struct near_pool *pool, uint32_t key, struct near_piece piece);
+/* Finds the piece of that key that [low, high) reaches; NULL: none. */
+const struct near_shared *near_pool_find_shared(const struct near_pool *pool, taddr low, taddr high,
+						uint32_t key);
+size_t near_pool_shared_count(const struct near_pool *pool);
+const struct near_shared *near_pool_shared(const struct near_pool *pool, size_t index);
 /* Does a window of the pool hold the address? */
 bool near_pool_has(const struct near_pool *pool, taddr at);
 uint64_t near_pool_used(const struct near_pool *pool);

@@ -133,6 +133,7 @@ static const struct {
 	{ DT_STRTAB, offsetof(struct dynamic, strtab) },
 	{ DT_STRSZ, offsetof(struct dynamic, strsz) },
 	{ DT_VERSYM, offsetof(struct dynamic, versym) },
+	{ DT_VERNEED, offsetof(struct dynamic, verneed) },
 	{ DT_HASH, offsetof(struct dynamic, hash) },
 	{ DT_GNU_HASH, offsetof(struct dynamic, gnu_hash) },
 	{ DT_RELA, offsetof(struct dynamic, rela) },

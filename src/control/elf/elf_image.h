@@ -37,7 +37,7 @@ struct segment {
 
 /* Entries of the dynamic table, by tag; 0: no such entry. */
 struct dynamic {
-	uint64_t symtab, strtab, strsz, versym, hash, gnu_hash;
+	uint64_t symtab, strtab, strsz, versym, verneed, hash, gnu_hash;
 	uint64_t rela, relasz, jmprel, pltrelsz;
 	uint64_t flags, flags_1;
 	bool textrel, has_soname;

@@ -121,13 +121,23 @@ bool symtab_has_loader(const struct symtab *symtab)
 	return symtab->image.has_interpreter;
 }
 
-bool symtab_is_go(const struct symtab *symtab)
+static bool find_go(const struct symtab *symtab)
 {
 	return go_functions_exist(symtab) || elf_image_section(&symtab->image, ".gopclntab") ||
 	       elf_image_section(&symtab->image, ".note.go.buildid") ||
 	       elf_image_section(&symtab->image, ".data.rel.ro.gopclntab") ||
 	       symtab_find(symtab, "runtime.asyncPreempt") ||
 	       symtab_find(symtab, "runtime.morestack");
+}
+
+/* Asked for each function. */
+bool symtab_is_go(const struct symtab *symtab)
+{
+	if (!symtab->is_go_known) {
+		symtab_lazy(symtab)->is_go = find_go(symtab);
+		symtab_lazy(symtab)->is_go_known = true;
+	}
+	return symtab->is_go;
 }
 
 bool symtab_has_handlers(const struct symtab *symtab)

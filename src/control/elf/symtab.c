@@ -52,6 +52,7 @@ void symtab_close(struct symtab *symtab)
 	free(symtab->fdes.items);
 	free(symtab->relocations.items);
 	vec_free(&symtab->jumps);
+	vec_free(&symtab->bound);
 	free(symtab->texts);
 	elf_image_close(&symtab->image);
 	free(symtab);

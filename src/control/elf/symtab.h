@@ -83,6 +83,14 @@ struct symtab_jump {
  * use, in one pass over all text: some may be in the middle of an instruction. */
 const struct symtab_jump *symtab_jumps_to(const struct symtab *symtab, uint64_t function,
 					  size_t *ret_count);
+/* A function of another file. */
+struct bound_function {
+	const char *name;
+	const char *library; /* "libc.so.6", as its version says; NULL: it has no version */
+};
+/* bound_names.c: the function whose address the loader stores in that word (of the global offset
+ * table); NULL: none is named. */
+const struct bound_function *symtab_bound(const struct symtab *symtab, uint64_t word);
 /* Copies read-only data (PT_LOAD without PF_W, and relro) at a vaddr, for jump tables. Returns how
  * many bytes, at most n. Words with RELATIVE relocations hold their addend. */
 size_t symtab_data(const struct symtab *symtab, uint64_t address, void *to, size_t n);

@@ -41,6 +41,11 @@ struct go_table {
 	uint64_t text; /* addresses of functions count from there */
 };
 
+struct bound_name {
+	uint64_t word; /* its address */
+	struct bound_function function;
+};
+
 struct symtab {
 	struct elf_image image;
 	struct {
@@ -59,8 +64,11 @@ struct symtab {
 	bool relocations_read;
 	VEC(struct symtab_jump) jumps; /* sorted by target, then place; see symtab_jumps_to */
 	bool jumps_read;
+	VEC(struct bound_name) bound; /* sorted by word; see symtab_bound_name */
+	bool bound_read;
 	struct go_table go;
 	bool go_read;
+	bool is_go, is_go_known; /* see symtab_is_go */
 	struct text_range *texts; /* returned by symtab_text, one per segment */
 };
 

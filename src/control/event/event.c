@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/base/align.h"
+
 void event_fields_free(struct event_field *fields, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -157,6 +159,13 @@ static size_t measure_frames(const uint8_t *bytes, size_t at, size_t size)
 									0;
 }
 
+size_t event_measure_string(const void *event, size_t at, size_t size)
+{
+	const char *bytes = event, *found = at < size ? memchr(bytes + at, 0, size - at) : NULL;
+
+	return found ? (size_t)(found - bytes) + 1 : 0;
+}
+
 struct measure {
 	const struct event_type *type;
 	const uint8_t *bytes;
@@ -175,7 +184,7 @@ static size_t measure_list(const struct measure *m, size_t index, size_t end, si
 		return 0;
 	memcpy(&count, m->bytes + start, sizeof(count));
 	at = start + 4;
-	at = align ? (at + align - 1) / align * align : at;
+	at = align ? align_up(at, align) : at;
 	if (count > m->size)
 		return 0;
 	for (uint32_t i = 0; i < count && at; i++)
@@ -186,7 +195,7 @@ static size_t measure_list(const struct measure *m, size_t index, size_t end, si
 /* Offset after the fields, which begin at `at`; 0: they don't fit. */
 static size_t measure_fields(const struct measure *m, size_t from, size_t to, size_t at)
 {
-	const uint8_t *bytes = m->bytes, *end;
+	const uint8_t *bytes = m->bytes;
 
 	for (size_t i = from; i < to && at; i++) {
 		const struct event_field *field = &m->type->fields[i];
@@ -194,8 +203,7 @@ static size_t measure_fields(const struct measure *m, size_t from, size_t to, si
 
 		switch (field->type) {
 		case FIELD_STRING:
-			end = at < m->size ? memchr(bytes + at, 0, m->size - at) : NULL;
-			at = end ? (size_t)(end - bytes) + 1 : 0;
+			at = event_measure_short(bytes, at, m->size);
 			break;
 		case FIELD_FRAMES:
 			at = measure_frames(bytes, at, m->size);
@@ -208,10 +216,10 @@ static size_t measure_fields(const struct measure *m, size_t from, size_t to, si
 		case FIELD_END:
 			break;
 		case FIELD_STRUCT: /* its size is its alignment */
-			at = (at + align - 1) / align * align;
+			at = align_up(at, align);
 			break;
 		default:
-			at = (at + align - 1) / align * align;
+			at = align_up(at, align);
 			at += (size_t)field->size * (field->count ? field->count : 1);
 		}
 		if (at > m->size)
@@ -220,11 +228,35 @@ static size_t measure_fields(const struct measure *m, size_t from, size_t to, si
 	return at;
 }
 
-size_t event_measure(const struct event_type *type, const void *event, size_t size)
+size_t event_measure_fields(const struct event_type *type, const void *event, size_t size)
 {
 	struct measure m = { .type = type, .bytes = event, .size = size };
+	size_t at = type->fixed_end ? type->fixed_end : sizeof(uint64_t);
 
-	return measure_fields(&m, 0, type->field_count, sizeof(uint64_t));
+	return at <= size ? measure_fields(&m, type->fixed_count, type->field_count, at) : 0;
+}
+
+static bool is_fixed(const struct event_field *field)
+{
+	return field->type != FIELD_STRING && field->type != FIELD_FRAMES &&
+	       field->type != FIELD_LIST;
+}
+
+void event_type_learn(struct event_type *type)
+{
+	struct measure m = { .type = type, .size = UINT16_MAX };
+	size_t count = 0;
+
+	while (count < type->field_count && count < UINT16_MAX && is_fixed(&type->fields[count]))
+		count++;
+	size_t end = measure_fields(&m, 0, count, sizeof(uint64_t));
+	if (!end) /* too long for an event */
+		return;
+	type->fixed_count = (uint16_t)count;
+	type->fixed_end = (uint16_t)end;
+	while (count < type->field_count && type->fields[count].type == FIELD_STRING)
+		count++;
+	type->is_plain = count == type->field_count;
 }
 
 uint32_t event_type_pool_size(const struct event_type *type)

@@ -166,6 +166,9 @@ struct tramp_event {
 	int32_t check_frame;
 	bool is_go; /* with an exit: of a Go function, whose stack moves (R11) */
 	enum tramp_switch position; /* the switch's first value */
+	/* the routine that finds the event's place in the pool (shared_code.h); 0: the trampoline
+	 * does */
+	taddr routine;
 	uint8_t origin; /* filled in: offset of the instruction in the site */
 	/* Filled in: the word that switches it, relative to the trampoline's start, and its
 	 * values. */

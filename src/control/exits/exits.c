@@ -207,16 +207,15 @@ void exits_grow(struct session *session, uint64_t now_ns)
 	_cleanup_error_ struct error *ignored = write_stubs(session, &env, count * 2);
 }
 
-bool exits_find_threads(const struct session *session, const struct stop *stop)
+/* (R12) */
+struct patch_range exits_range(const struct session *session)
 {
-	taddr start = session->exits->window,
-	      end = taddr_add(start, (int64_t)(WINDOW_PAGES * DT_PAGE));
+	taddr start = session->exits->window;
 
-	for (size_t i = 0; session->exits->returns.v && i < stop_thread_count(stop); i++) {
-		if (taddr_within(stop_thread_rip(stop, i), start, end))
-			return true;
-	}
-	return false;
+	if (!session->exits->returns.v || !start.v)
+		return (struct patch_range){ 0 };
+	return (struct patch_range){ .start = start,
+				     .end = taddr_add(start, (int64_t)(WINDOW_PAGES * DT_PAGE)) };
 }
 
 bool exits_are_mapped(struct proc *proc, const struct maps *maps, taddr returns)
@@ -224,14 +223,11 @@ bool exits_are_mapped(struct proc *proc, const struct maps *maps, taddr returns)
 	return private_memory_is_in(proc, maps, &memory, returns);
 }
 
-struct error *exits_unmap(const struct session *session, struct proc *proc, struct stop *stop)
+struct error *exits_list_memory(const struct session *session, struct proc *proc,
+				struct remote_map_list *list)
 {
-	taddr at = session->exits->returns;
-	bool mapped = false;
-	struct error *error = at.v ? private_memory_find(proc, &memory, at, &mapped) : NULL;
-
 	/* a child that was forked before may have its own memory there */
-	return error || !mapped ? error : private_memory_unmap(stop, &memory, at);
+	return private_memory_list(proc, &memory, session->exits->returns, list);
 }
 
 bool exits_create(struct session *session)

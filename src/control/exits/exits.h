@@ -10,6 +10,7 @@
 
 #include "shared/returns.h"
 #include "control/base/vec.h"
+#include "control/patch/patch.h"
 #include "control/stop/stop.h"
 #include "control/exits/check/return_tables.h"
 #include "control/exits/code/exit_stub.h"
@@ -130,6 +131,8 @@ void exits_grow(struct session *session, uint64_t now_ns);
 
 /* exits_open.c: call regularly: notes calls that are inside and may never return (open_calls.h). */
 void exits_open_look(struct session *session, uint64_t now_ns);
+/* Recording has ended: without exits_settle, what the last look counted as inside may be wrong. */
+void exits_open_end(struct session *session);
 
 /* The process's text is restored: waits a little for calls that are inside, then puts the return
  * addresses of the other calls back on their stacks. *ret_clean false: a frame vanished, and memory
@@ -138,12 +141,15 @@ struct error *exits_settle(struct session *session, struct proc *proc, bool *ret
 /* Redirects the process's stubs that lead to garbage, or sets the site's calls_inside. All threads
  * are stopped, and none is in garbage. */
 struct error *exits_release(struct session *session, struct proc *proc);
-/* Is a held thread in a stub? */
-bool exits_find_threads(const struct session *session, const struct stop *stop);
+/* The stubs, and the code that all exits share; empty: there are none. */
+struct patch_range exits_range(const struct session *session);
 /* Are the slots mapped there? */
 bool exits_are_mapped(struct proc *proc, const struct maps *maps, taddr returns);
-/* Unmaps the slots; agent_remove unmaps the stubs' window. */
-struct error *exits_unmap(const struct session *session, struct proc *proc, struct stop *stop);
+/* Adds the slots, if they are mapped, to what is to be unmapped; agent_remove unmaps the stubs'
+ * window. */
+struct remote_map_list;
+struct error *exits_list_memory(const struct session *session, struct proc *proc,
+				struct remote_map_list *list);
 
 bool exits_create(struct session *session);
 void exits_free(struct session *session);

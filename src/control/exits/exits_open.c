@@ -5,6 +5,9 @@
  * so far the filter would have it. A process may end at any moment, and its return slots with it:
  * so the slots are read from time to time, without a stop, and what was seen last counts if no pair
  * of the call is read afterwards. Every word of the slots is the target's.
+ *
+ * A call that the filter didn't want when it was seen last may have returned since, and have left
+ * no trace of that. If the process has ended meanwhile, such a call is in no count.
  */
 #include <string.h>
 #include <x86intrin.h>
@@ -206,13 +209,22 @@ static bool has_pairs(const struct session *session)
 	return false;
 }
 
-void exits_open_settle(struct session *session)
+void exits_open_settle(struct session *session, const struct proc *proc)
 {
 	if (reader_of(session) && !session->exits->settles) {
-		open_calls_forget(reader_of(session), session->exits);
+		/* a target that has ended before its children settles nothing: what was seen last
+		 * of it counts */
+		if (proc == session->proc)
+			open_calls_forget(reader_of(session), session->exits);
 		uncount(session);
 	}
 	session->exits->settles = true;
+}
+
+void exits_open_end(struct session *session)
+{
+	if (session->exits->inside && !session->exits->settles)
+		uncount(session);
 }
 
 void exits_open_look(struct session *session, uint64_t now_ns)

@@ -23,8 +23,9 @@
 
 #define SETTLE_MS 1000
 #define SETTLE_STEP_MS 5
-#define SETTLE_TRIES 100
-#define SETTLE_PATIENT 20
+#define SETTLE_BUSY_MS 2500
+#define SETTLE_PATIENT_MS 100
+#define SETTLE_PAUSE_MS 256
 #define SEARCH_MAX (1ULL << 30) /* bytes; if the process has more, the stubs stay */
 #define SEARCH_STEP (1u << 20)
 #define RED_ZONE 128
@@ -129,17 +130,21 @@ static bool is_leaving(const struct exits_slots *slots, uint32_t index)
 	return !error && word == index;
 }
 
-/* Is a thread taking a stub or giving one back? A word that is still an index after a while is a
- * number of the program's own, where a frame has vanished. */
-static bool is_busy(const struct exits_slots *slots, const struct stop *stop, bool patient)
+/* Is a thread taking a stub or giving one back, maybe below a signal's handler (R12)? A word that
+ * is still an index after a while is a number of the program's own, where a frame has vanished. */
+static struct error *find_busy(const struct exits_slots *slots, struct stop *stop, bool patient,
+			       bool *ret_busy)
 {
+	struct patch_range range = exits_range(slots->session);
+
 	for (uint32_t i = 1; i < slots->count; i++) {
 		uint64_t sp = slots->items[i].sp;
 
-		if (sp & DT_RETURN_BUSY || (sp && patient && is_leaving(slots, i)))
-			return true;
+		*ret_busy = sp & DT_RETURN_BUSY || (sp && patient && is_leaving(slots, i));
+		if (*ret_busy)
+			return NULL;
 	}
-	return exits_find_threads(slots->session, stop);
+	return patch_find_threads(slots->proc, stop, &range, 1, ret_busy);
 }
 
 /* ---- search for addresses of stubs ----------------------------------------------------------- */
@@ -252,14 +257,16 @@ static struct error *settle_stopped(struct exits_slots *slots, bool patient, boo
 {
 	_cleanup_(cleanup_stop) struct stop *stop = NULL;
 	struct error *error = stop_all(slots->proc, STOP_TIMEOUT_MS, &stop);
-	bool vanished = ever_vanished(slots->session), found = false;
+	bool vanished = ever_vanished(slots->session), found = false, busy = true;
 
 	if (!error)
 		error = exits_slots_read(slots);
-	*ret_done = !error && !is_busy(slots, stop, patient);
+	if (!error)
+		error = find_busy(slots, stop, patient, &busy);
+	*ret_done = !error && !busy;
 	if (!*ret_done)
 		return error;
-	exits_open_settle(slots->session);
+	exits_open_settle(slots->session, slots->proc);
 	error = judge_all(slots, &vanished);
 	if (!error && (vanished || slots->stray))
 		error = search_all(slots, stop, &found);
@@ -276,10 +283,12 @@ struct error *exits_settle(struct session *session, struct proc *proc, bool *ret
 	if (!session->exits->returns.v)
 		return NULL;
 	struct error *error = wait_for_calls(&slots);
-	for (unsigned tries = 0; !error && !done && tries < SETTLE_TRIES; tries++) {
-		error = settle_stopped(&slots, tries < SETTLE_PATIENT, &done, ret_clean);
+	/* pauses grow, for threads that wait for a busy processor */
+	for (unsigned waited = 0, ms = 1; !error && !done && waited < SETTLE_BUSY_MS;
+	     waited += ms, ms = ms < SETTLE_PAUSE_MS ? 2 * ms : ms) {
+		error = settle_stopped(&slots, waited < SETTLE_PATIENT_MS, &done, ret_clean);
 		if (!error && !done)
-			nap(1);
+			nap(ms);
 	}
 	if (!error && !done)
 		error = error_new(ERROR_FAILED,

@@ -33,7 +33,7 @@ uint32_t exits_slots_stub(const struct exits_slots *slots, uint64_t word);
 uint64_t exits_slots_place(const struct exits_slots *slots, uint32_t index);
 
 /* exits_open.c: forgets the calls that exits_open_look has noted, before a process is left. */
-void exits_open_settle(struct session *session);
+void exits_open_settle(struct session *session, const struct proc *proc);
 /* exits_open.c: notes the call of a slot in use, if it would be recorded by now (R10). */
 void exits_open_note(const struct exits_slots *slots, uint32_t index);
 

@@ -10,6 +10,9 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include "answers.h"
+#include "shared/tiles.h"
+
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -76,6 +79,8 @@ static const struct {
 	{ FENCE_CONTROL, "memfd_create", SYS_memfd_create, ANY0, { 0, SEALABLE } },
 	{ FENCE_CONTROL, "mmap", SYS_mmap, ANY_MAPPING, { 0, 0, PROT_READ, MAP_SHARED } },
 	{ FENCE_CONTROL, "mmap", SYS_mmap, ANY_MAPPING,
+	  { 0, 0, PROT_READ, MAP_SHARED | MAP_FIXED } },
+	{ FENCE_CONTROL, "mmap", SYS_mmap, ANY_MAPPING,
 	  { 0, 0, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED } },
 	{ FENCE_CONTROL, "mmap", SYS_mmap, ANY_MAPPING,
 	  { 0, 0, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED_NOREPLACE } },
@@ -103,6 +108,8 @@ static const struct {
 	{ FENCE_CONTROL, "madvise", SYS_madvise, ANY0 | ANY1, { 0, 0, MADV_DONTNEED } },
 	{ FENCE_CONTROL, "madvise", SYS_madvise, ANY0 | ANY1, { 0, 0, MADV_DONTDUMP } },
 	{ FENCE_CONTROL, "rt_sigaction", SYS_rt_sigaction, ANY0 | ANY1 | ANY2, { 0, 0, 0, MASK_SIZE } },
+	/* plain_loads.c */
+	{ FENCE_FRAME, "arch_prctl", SYS_arch_prctl, ANY_ALL & ~ANY0, { ARCH_GET_XCOMP_PERM } },
 	/* sigframe.h */
 	{ FENCE_HOME, "rt_sigreturn", SYS_rt_sigreturn, ANY_ALL, { 0 } },
 	/* pass_fd.c */
@@ -123,9 +130,7 @@ struct bpf_call fence_call(long number, const uint64_t args[6], uint64_t rip)
 	return call;
 }
 
-/* The agent's code isn't mapped yet: a filter that asks for the place of a call may say
- * anything. */
-static struct bpf_call row_call(size_t row)
+struct bpf_call fence_row_call(size_t row)
 {
 	struct bpf_call call = fence_call(calls[row].number, calls[row].args, 0);
 
@@ -144,16 +149,10 @@ void fence_begin(struct fence *fence)
 		fence->answers[i] = SECCOMP_RET_ALLOW;
 }
 
-void fence_end(struct fence *fence)
-{
-	filters_free(&fence->last);
-}
-
-static void judge(struct fence *fence, const struct filters *filters)
+static void judge(struct fence *fence, struct answers *known)
 {
 	for (size_t i = 0; i < CALLS; i++) {
-		struct bpf_call call = row_call(i);
-		uint32_t answer = filters_answer(filters, &call);
+		uint32_t answer = answers_ask(known, i);
 
 		if (bpf_is_stricter(answer, fence->answers[i]))
 			fence->answers[i] = answer;
@@ -167,23 +166,20 @@ struct error *fence_unreadable(void)
 			 "outside of containers, or run it without the filter");
 }
 
-struct error *fence_add_thread(struct fence *fence, pid_t tid, bool required)
+struct error *fence_add_thread(struct fence *fence, struct answers *known, pid_t tid,
+			       bool required)
 {
-	struct filters filters;
-	enum filters_found found = filters_read(tid, &filters);
-	bool known = found == FILTERS_READ && filters_equal(&filters, &fence->last);
+	enum filters_found found = answers_read(known, tid);
 
-	if (found != FILTERS_READ || known) {
-		fence->threads += known;
-		filters_free(&filters);
+	if (found != FILTERS_READ)
 		return found == FILTERS_UNREADABLE && required ? fence_unreadable() : NULL;
-	}
 	fence->threads++;
-	if (filters.count > fence->filters)
-		fence->filters = filters.count;
-	judge(fence, &filters);
-	filters_free(&fence->last);
-	fence->last = filters;
+	if (known->generation == fence->judged)
+		return NULL;
+	fence->judged = known->generation;
+	if (known->filters.count > fence->filters)
+		fence->filters = known->filters.count;
+	judge(fence, known);
 	return NULL;
 }
 

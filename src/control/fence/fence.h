@@ -24,25 +24,28 @@ enum fence_part {
 	FENCE_WORK = 256, /* the agent: whether dyntrace is at work */
 	FENCE_STACK = 512, /* the agent: is a stack the thread's own? */
 	FENCE_LINES = 1024, /* the agent: write a line at the hit */
+	FENCE_FRAME = 2048, /* the controller: how large are the frames of signals? */
 };
 
 #define FENCE_CALLS_MAX 64
 
+struct answers; /* answers.h */
+
 struct fence {
 	size_t threads; /* that have a filter */
 	size_t filters; /* of the thread that has most */
-	struct filters last; /* of the thread that was looked at last: most have the same */
+	uint64_t judged; /* the generation of answers that `answers` has already */
 	/* the strictest of all threads, by row of the table */
 	uint32_t answers[FENCE_CALLS_MAX];
 };
 
-/* Begins without any filter. fence_end frees. */
+/* Begins without any filter. */
 void fence_begin(struct fence *fence);
-void fence_end(struct fence *fence);
 
-/* Adds a thread in a ptrace stop of ours. Its filters can't be read: fails if `required`, else it
- * counts as having none. */
-struct error *fence_add_thread(struct fence *fence, pid_t tid, bool required);
+/* Adds a thread in a ptrace stop of ours, whose filters are in `known` then. Its filters can't be
+ * read: fails if `required`, else it counts as having none. */
+struct error *fence_add_thread(struct fence *fence, struct answers *known, pid_t tid,
+			       bool required);
 
 /* The parts, enum fence_part, of which a call is forbidden. */
 unsigned fence_closed(const struct fence *fence);
@@ -54,6 +57,9 @@ char *fence_describe(const struct fence *fence, unsigned parts);
 /* A call of the table, for a trial: its number, and arguments with 0 for those that may be any. */
 size_t fence_rows(void);
 long fence_row(size_t row, uint64_t ret_args[6]);
+/* That call as a filter sees it, with unknown words, the place it comes from among them: the
+ * agent's code isn't mapped yet, and a filter that asks for the place may say anything. */
+struct bpf_call fence_row_call(size_t row);
 
 /* The row whose call this is one of; fence_rows(): none. */
 size_t fence_find_row(long number, const uint64_t args[6]);

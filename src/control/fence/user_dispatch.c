@@ -14,7 +14,9 @@
 #define SET_CONFIG 0x4210 /* PTRACE_SET_SYSCALL_USER_DISPATCH_CONFIG */
 #define GET_CONFIG 0x4211
 #define SYSCALL_LENGTH 2u
-#define GUARD_TRIES 10000 /* milliseconds */
+#define GUARD_TRIES 10000 /* a quarter of an hour */
+#define PAUSE_FIRST_NS 100000L
+#define PAUSE_LAST_NS 100000000L
 
 bool user_dispatch_read(pid_t tid, struct user_dispatch *ret_dispatch)
 {
@@ -55,37 +57,60 @@ static bool is_away(const struct user_dispatch_away *away, const struct user_reg
 	       (is_in(regs->rip, away->call) || is_in(regs->rip, away->back));
 }
 
-/* False: not yet. */
+/* Runs the thread until it is back in its own code, stopped; *ret_signal: what it is about to get.
+ * False: it has ended. To look now and then, instead, would leave it no time to run if it waits for
+ * a processor, or time for calls of its own. Its signals wait meanwhile: a handler would run
+ * between calls of ours. The frame that it returns from has its own mask. */
+static bool lead_home(const struct guarded *guarded, int status, int *ret_signal)
+{
+	const uint64_t all = ~0ULL;
+	struct user_regs_struct regs;
+	pid_t tid = guarded->tid;
+
+	for (;;) {
+		bool reports = status >> 16 || WSTOPSIG(status) == (SIGTRAP | 0x80);
+
+		*ret_signal = reports ? 0 : WSTOPSIG(status);
+		if (ptrace(PTRACE_GETREGS, tid, 0, &regs))
+			return false;
+		if (!is_away(&guarded->away, &regs))
+			return true;
+		if (ptrace(PTRACE_SETSIGMASK, tid, sizeof(all), &all) ||
+		    ptrace(PTRACE_SYSCALL, tid, 0, (void *)(long)*ret_signal) ||
+		    waitpid(tid, &status, __WALL) != tid || !WIFSTOPPED(status))
+			return false;
+	}
+}
+
+/* False: somebody else traces the thread: the dead controller, until the kernel lets it go. */
 static bool restore(const struct guarded *guarded)
 {
-	struct user_regs_struct regs;
 	struct user_dispatch now;
 	pid_t tid = guarded->tid;
-	bool done = true;
-	int status;
+	int status, signal;
 
-	if (ptrace(PTRACE_SEIZE, tid, 0, 0))
-		return errno == ESRCH; /* else the kernel has to let the thread go first */
+	if (ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD))
+		return errno == ESRCH;
 	if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) || waitpid(tid, &status, __WALL) != tid ||
-	    !WIFSTOPPED(status))
+	    !WIFSTOPPED(status) || !lead_home(guarded, status, &signal))
 		return true;
-	int signal = status >> 16 ? 0 : WSTOPSIG(status); /* the thread was about to get that */
-	if (ptrace(PTRACE_GETREGS, tid, 0, &regs) || is_away(&guarded->away, &regs))
-		done = false;
-	else if (!user_dispatch_read(tid, &now))
+	if (!user_dispatch_read(tid, &now))
 		user_dispatch_write(tid, &guarded->dispatch);
 	ptrace(PTRACE_DETACH, tid, 0, (void *)(long)signal);
-	return done;
+	return true;
 }
 
 static _Noreturn void run_guard(int fd, const struct guarded *guarded)
 {
-	const struct timespec pause = { 0, 1000000 };
+	struct timespec pause = { 0, PAUSE_FIRST_NS };
 	char byte;
 
 	if (read(fd, &byte, 1) == 0) {
-		for (int i = 0; i < GUARD_TRIES && !restore(guarded); i++)
+		for (int i = 0; i < GUARD_TRIES && !restore(guarded); i++) {
 			nanosleep(&pause, NULL);
+			if (pause.tv_nsec < PAUSE_LAST_NS)
+				pause.tv_nsec *= 2;
+		}
 	}
 	_exit(0);
 }

@@ -37,8 +37,8 @@ bool user_dispatch_read(pid_t tid, struct user_dispatch *ret_dispatch);
 bool user_dispatch_write(pid_t tid, const struct user_dispatch *dispatch);
 /*
  * Starts a process of ours that restores the dispatch of the thread if this process is killed
- * before user_dispatch_unguard. The thread runs without dispatch for some milliseconds then. If no
- * process can be made, nothing happens.
+ * before user_dispatch_unguard, when the thread has made the calls of ours that it is at. It may
+ * run without dispatch before the guard has it. If no process can be made, nothing happens.
  */
 void user_dispatch_guard(pid_t tid, const struct user_dispatch *dispatch,
 			 const struct user_dispatch_away *away,

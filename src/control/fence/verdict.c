@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "answers.h"
+
 /* With any arguments, from anywhere. */
 static uint32_t restart_answer(const struct filters *filters)
 {
@@ -17,19 +19,20 @@ static uint32_t restart_answer(const struct filters *filters)
 }
 
 /* Adds a thread; `verdict` gets the answer to restart_syscall. */
-static struct error *add(struct fence *fence, struct verdict_thread *thread,
-			 struct fence_verdict *verdict)
+static struct error *add(struct fence *fence, struct answers *known,
+			 struct verdict_thread *thread, struct fence_verdict *verdict)
 {
-	struct filters filters;
-	enum filters_found found = filters_read(thread->tid, &filters);
-	uint32_t restart = restart_answer(&filters);
+	size_t threads = fence->threads;
+	uint64_t judged = fence->judged;
+	struct error *error = fence_add_thread(fence, known, thread->tid, true);
 
-	thread->filters = (uint32_t)filters.count;
+	thread->filters = fence->threads > threads ? (uint32_t)known->filters.count : 0;
+	if (fence->judged == judged)
+		return error;
+	uint32_t restart = restart_answer(&known->filters);
 	if (bpf_is_stricter(restart, verdict->restart))
 		verdict->restart = restart;
-	filters_free(&filters);
-	return found == FILTERS_UNREADABLE ? fence_unreadable() :
-					     fence_add_thread(fence, thread->tid, true);
+	return error;
 }
 
 /* (E3) Names the threads with more filters than others. */
@@ -60,17 +63,18 @@ struct error *verdict_make(struct verdict_thread *threads, size_t count,
 			   struct fence_verdict *ret_verdict)
 {
 	struct fence_verdict verdict = { .magic = VERDICT_MAGIC, .restart = SECCOMP_RET_ALLOW };
+	struct answers known = { 0 };
 	struct fence fence;
 	struct error *error = NULL;
 
 	fence_begin(&fence);
 	for (size_t i = 0; i < count && !error; i++)
-		error = add(&fence, &threads[i], &verdict);
+		error = add(&fence, &known, &threads[i], &verdict);
 	if (!error)
 		error = list_threads(threads, count, &verdict);
 	assert(error || verdict.most == fence.filters); /* E3 */
 	memcpy(verdict.answers, fence.answers, sizeof(verdict.answers));
-	fence_end(&fence);
+	answers_free(&known);
 	if (!error)
 		*ret_verdict = verdict;
 	return error;

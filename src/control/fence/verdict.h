@@ -42,7 +42,7 @@ bool verdict_holds_for_any(const struct fence_verdict *verdict, int mode, int fi
 /* (E3) Does it hold for this one, which has a filter? */
 bool verdict_holds_for(const struct fence_verdict *verdict, const struct verdict_thread *thread);
 
-/* A fence with the verdict's answers; fence_end frees it. */
+/* A fence with the verdict's answers. */
 void verdict_fence(const struct fence_verdict *verdict, struct fence *ret_fence);
 
 /* The answer to a call. One that is in no row of the table wasn't judged: it counts as killing. */

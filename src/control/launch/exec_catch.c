@@ -52,8 +52,7 @@ static bool look(struct catch *catch, int *ret_status)
 	if (catch->tid == catch->proc->pid ||
 	    waitpid(catch->proc->pid, ret_status, WNOHANG | __WALL) != catch->proc->pid)
 		return false;
-	if (WIFSTOPPED(*ret_status))
-		catch->tid = catch->proc->pid;
+	catch->tid = catch->proc->pid;
 	return true;
 }
 
@@ -70,9 +69,10 @@ static bool await(struct catch *catch, int *ret_status)
 	return true;
 }
 
+/* The end of a later thread isn't that of its process, which another thread may go on with. */
 static enum exec_result ended(struct catch *catch, int status)
 {
-	if (catch->proc->own_child) {
+	if (catch->tid == catch->proc->pid && catch->proc->own_child) {
 		catch->proc->reaped = true;
 		catch->proc->reaped_status = status;
 	}
@@ -87,10 +87,18 @@ static void go_on(const struct catch *catch, int status)
 	ptrace(group ? PTRACE_LISTEN : PTRACE_SYSCALL, catch->tid, 0, signal);
 }
 
+/* Leaves the thread to unreleased.h: it hasn't stopped yet, or it is being killed and its end must
+ * be seen. */
+static void leave_later(const struct catch *catch)
+{
+	unreleased_add(catch->tid, catch->tid == catch->proc->pid && catch->proc->own_child);
+}
+
 /* Lets the thread go from its stop. */
 static enum exec_result leave(const struct catch *catch, enum exec_result result)
 {
-	ptrace(PTRACE_DETACH, catch->tid, 0, 0);
+	if (ptrace(PTRACE_DETACH, catch->tid, 0, 0))
+		leave_later(catch);
 	return result;
 }
 
@@ -102,8 +110,7 @@ static enum exec_result give_up(struct catch *catch)
 	catch->deadline_ms = now_ms() + CATCH_TIMEOUT_MS / 10;
 	ptrace(PTRACE_INTERRUPT, catch->tid, 0, 0);
 	if (!await(catch, &status)) {
-		unreleased_add(catch->tid,
-			       catch->tid == catch->proc->pid && catch->proc->own_child);
+		leave_later(catch);
 		return EXEC_LATE;
 	}
 	if (!WIFSTOPPED(status))

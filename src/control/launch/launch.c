@@ -23,7 +23,9 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/vec.h"
+#include "control/proc/proc_end.h"
 #include "control/proc/unreleased.h"
+#include "control/proc/valgrind.h"
 #include "control/stop/held.h"
 #include "loader.h"
 
@@ -35,7 +37,8 @@ struct launch {
 	struct proc *proc;
 	pid_t pid;
 	bool gone; /* let go by launch_go */
-	bool adopted; /* by launch_adopt, not a child */
+	bool adopted; /* by launch_adopt */
+	bool own_child; /* adopted, but a child of ours: another launch waits for its end */
 	bool ended;
 	int status;
 };
@@ -205,6 +208,8 @@ static bool next_stop(struct launch *launch, int *ret_status)
 		*ret_status = status;
 		return true;
 	}
+	if (got < 0 && launch->proc) /* a stop of ours has taken the report of its end */
+		proc_end_status(launch->proc, &status);
 	note_end(launch, status);
 	return false;
 }
@@ -296,7 +301,8 @@ static struct error *start_child(struct launch *launch, struct start *start)
 	if (!launch->pid)
 		run_child(start);
 	if ((err = take_child(launch, start)) || (err = check_word_size(launch, start->argv[0])) ||
-	    (err = proc_open_plain(launch->pid, &launch->proc)))
+	    (err = proc_open_plain(launch->pid, &launch->proc)) ||
+	    (err = valgrind_refuse(launch->proc)))
 		return err;
 	launch->proc->held_tid = launch->pid;
 	launch->proc->inherits = true;
@@ -337,8 +343,9 @@ struct error *launch_start(char *const argv[], struct launch **ret_launch)
 	return NULL;
 }
 
-struct error *launch_adopt(pid_t pid, struct launch **ret_launch)
+struct error *launch_adopt(struct proc *before, struct launch **ret_launch)
 {
+	pid_t pid = before->pid;
 	struct launch *launch = calloc(1, sizeof(*launch));
 	struct error *err = NULL;
 
@@ -348,12 +355,19 @@ struct error *launch_adopt(pid_t pid, struct launch **ret_launch)
 	}
 	launch->pid = pid;
 	launch->adopted = true;
+	launch->own_child = before->own_child;
 	if (!to_event_stop(launch))
 		err = error_new(ERROR_GONE, "process %d has ended", pid);
 	if (!err)
 		err = check_word_size(launch, "it");
 	if (!err)
 		err = proc_open_plain(pid, &launch->proc);
+	if (!err)
+		err = valgrind_refuse(launch->proc);
+	if (launch->ended) {
+		before->reaped = true;
+		before->reaped_status = launch->status;
+	}
 	if (err) {
 		launch_free(launch);
 		return err;
@@ -474,7 +488,7 @@ static long detach(const struct launch *launch)
 	long failed = ptrace(PTRACE_DETACH, launch->pid, 0, 0);
 	int number = errno;
 
-	if (failed && number == ESRCH && launch->adopted)
+	if (failed && number == ESRCH && launch->adopted && !launch->own_child)
 		unreleased_add(launch->pid, false);
 	errno = number;
 	return failed;
@@ -500,9 +514,13 @@ struct error *launch_poll(struct launch *launch, bool *ret_ended, int *ret_statu
 	if (!launch->ended) {
 		pid_t got = waitpid(launch->pid, &status, WNOHANG | __WALL);
 
-		if (got < 0 && errno != EINTR)
-			return error_errno(errno, "cannot wait for process %d", launch->pid);
-		if (got == launch->pid && !WIFSTOPPED(status))
+		int number = errno;
+		/* a part of ours that held it under another struct proc may have seen its end */
+		bool taken = got < 0 && number == ECHILD && launch->proc &&
+			     proc_end_status(launch->proc, &status);
+		if (got < 0 && !taken && number != EINTR)
+			return error_errno(number, "cannot wait for process %d", launch->pid);
+		if (taken || (got == launch->pid && !WIFSTOPPED(status)))
 			note_end(launch, status);
 	}
 	*ret_ended = launch->ended;

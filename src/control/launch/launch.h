@@ -22,8 +22,9 @@ void launch_remember_signals(void);
  */
 struct error *launch_start(char *const argv[], struct launch **ret_launch);
 /* Takes over a process that has just begun a program, in the stop that reports it (exec_catch.h).
- * From here on it is as after launch_start. On failure it has been let go. */
-struct error *launch_adopt(pid_t pid, struct launch **ret_launch);
+ * From here on it is as after launch_start. On failure it has been let go. `before` is the process
+ * before its exec: if launch_adopt reaps its end, before->reaped says so. */
+struct error *launch_adopt(struct proc *before, struct launch **ret_launch);
 struct proc *launch_proc(struct launch *launch); /* borrowed */
 
 /* Runs the stopped command until ld.so has mapped and relocated all libraries it was linked with,

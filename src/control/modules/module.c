@@ -168,8 +168,8 @@ static void module_free(struct module *module)
 {
 	if (!module)
 		return;
-	symtab_close(module->symtab);
 	module_debug_free(module);
+	symtab_close(module->symtab);
 	error_free(module->symtab_error);
 	free(module->path);
 	free(module);

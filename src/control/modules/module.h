@@ -30,6 +30,7 @@ struct module {
 	struct markers *markers; /* by module_markers */
 	struct ust_events *ust_events; /* by module_ust_events */
 	bool is_new; /* static_points_tell hasn't told its markers yet */
+	struct argument_uses *uses; /* by module_argument_uses */
 	struct unnamed_functions *unnamed; /* by module_unnamed_functions (unnamed_functions.h) */
 };
 
@@ -82,6 +83,9 @@ char *module_describe(struct proc *proc, struct module *module, uint64_t since, 
 struct cfi_rows;
 struct error *module_cfi(struct proc *proc, struct module *module,
 			 const struct cfi_rows **ret_rows);
+/* The argument registers that the function at an address of the file may read (argument_use.h), a
+ * bit each; all of them if the file can't be read. */
+uint8_t module_argument_uses(struct proc *proc, struct module *module, uint64_t address);
 /* The static markers (sdt.h), read on first use; an empty list if none. Owned by the module. */
 struct markers;
 struct error *module_markers(struct proc *proc, struct module *module,

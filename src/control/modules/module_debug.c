@@ -1,11 +1,12 @@
 /*
  * module_debug.c - parts of a module that are read on first use: debug information, unwind table,
- * static markers, LTTng's static tracepoints.
+ * static markers, LTTng's static tracepoints, and which argument registers functions read.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "control/arguments/argument_use.h"
 #include "control/base/cleanup.h"
 #include "control/base/vec.h"
 #include "control/elf/cfi.h"
@@ -104,8 +105,21 @@ struct error *module_ust_events(struct proc *proc, struct module *module,
 	return NULL;
 }
 
+uint8_t module_argument_uses(struct proc *proc, struct module *module, uint64_t address)
+{
+	struct symtab *symtab;
+	_cleanup_error_ struct error *unreadable = module_symtab(proc, module, &symtab);
+
+	if (unreadable)
+		return ARGUMENTS_ALL;
+	if (!module->uses)
+		module->uses = argument_uses_new(symtab);
+	return module->uses ? argument_uses_of(module->uses, address) : ARGUMENTS_ALL;
+}
+
 void module_debug_free(struct module *module)
 {
+	argument_uses_free(module->uses);
 	if (module->ust_events)
 		ust_events_free(module->ust_events);
 	free(module->ust_events);

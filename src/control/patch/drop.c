@@ -1,5 +1,6 @@
 /*
- * A remote call takes 0.2 ms while all threads wait: so one madvise covers as many pages as it can.
+ * A remote call takes 0.1 ms while all threads wait: so one madvise covers as many pages as it can,
+ * and the calls of a stop are made in one go where that can be done (remote/ahead.h).
  * The range may include pages between two of ours unless /proc/PID/pagemap shows them as private
  * copies: dropping the file's own pages only takes them out of the page tables.
  */
@@ -15,10 +16,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "control/remote/ahead.h"
 #include "control/remote/remote.h"
 #include "control/base/cleanup.h"
 
-#define CALLS_MAX 8 /* in one stop */
+#define CALLS_MAX 8u /* in one stop */
 #define GAP_MAX 512 /* pages */
 
 /* Bits of an entry of /proc/PID/pagemap. */
@@ -158,31 +160,77 @@ static size_t last_of_run(const struct drop *drop, const struct maps *maps, int 
 	return last;
 }
 
-struct error *drop_some(struct drop *drop, struct proc *proc, struct stop *stop, bool *ret_more)
+/* Are the mappings of all pages still as they were before the stop? */
+static bool is_current(const struct drop *drop, const struct proc *proc, const struct maps *maps)
+{
+	const struct mapping *last = NULL;
+
+	for (size_t i = drop->next; i < drop->pages->count; i++) {
+		const struct mapping *m = maps_find(maps, drop->pages->items[i].at);
+
+		if (m && m != last && !maps_confirm(proc, m))
+			return false;
+		last = m;
+	}
+	return true;
+}
+
+/* Lists the calls that drop the next pages. */
+static void list_calls(struct drop *drop, const struct proc *proc, const struct maps *maps,
+		       struct ahead *list)
 {
 	const struct page *pages = drop->pages->items;
 	char path[64];
 	_cleanup_close_ int pagemap = -1;
-	struct maps maps = { 0 };
-	struct error *err = maps_read(proc, &maps);
 
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", proc->pid);
 	pagemap = open(path, O_RDONLY | O_CLOEXEC);
-	for (size_t calls = 0; !err && drop->next < drop->pages->count && calls < CALLS_MAX;) {
+	while (drop->next < drop->pages->count && list->count < CALLS_MAX) {
 		size_t first = drop->next++;
+
+		if (!is_droppable(drop, maps, first))
+			continue;
+		drop->next = last_of_run(drop, maps, pagemap, first) + 1;
+		uint64_t end = pages[drop->next - 1].at.v + DT_PAGE;
+		ahead_do(list, -1, SYS_madvise, pages[first].at.v, end - pages[first].at.v,
+			 MADV_DONTNEED);
+	}
+}
+
+static struct error *make_calls(struct stop *stop, const struct ahead *list)
+{
+	struct remote *remote = NULL;
+	struct error *err = remote_begin(stop, &remote);
+
+	if (err)
+		return err;
+	err = ahead_make(remote, list);
+	for (size_t i = 0; i < list->count && !err; i++) {
 		int64_t result; /* an error is fine: locked pages stay */
 
-		if (!is_droppable(drop, &maps, first))
-			continue;
-		drop->next = last_of_run(drop, &maps, pagemap, first) + 1;
-
-		uint64_t end = pages[drop->next - 1].at.v + DT_PAGE;
-		uint64_t args[6] = { pages[first].at.v, end - pages[first].at.v, MADV_DONTNEED };
-
-		err = remote_syscall(stop, SYS_madvise, args, &result);
-		calls++;
+		err = remote_call(remote, list->calls[i].number, list->calls[i].args, &result);
 	}
-	maps_free(&maps);
+	struct error *end = remote_end(remote);
+	if (err)
+		error_free(end);
+	return err ? err : end;
+}
+
+struct error *drop_some(struct drop *drop, struct proc *proc, struct stop *stop, bool *ret_more)
+{
+	_cleanup_(maps_free) struct maps now = { 0 };
+	const struct maps *maps = proc->maps_before;
+	struct ahead list = { 0 };
+	struct error *err = NULL;
+
+	if (!maps || !is_current(drop, proc, maps)) {
+		err = maps_read(proc, &now);
+		maps = &now;
+	}
+	if (!err)
+		list_calls(drop, proc, maps, &list);
+	if (!err && list.count)
+		err = make_calls(stop, &list);
 	*ret_more = !err && drop->next < drop->pages->count;
 	return err;
 }

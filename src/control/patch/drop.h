@@ -22,7 +22,7 @@ struct error *drop_begin(struct drop *drop, struct proc *proc, const struct page
 void drop_end(struct drop *drop);
 
 /* While all threads are held, right after pages_read: drops some pages. Not all at once, because
- * each takes a remote call. *ret_more: pages are left to check. */
+ * each run of pages takes a remote call. *ret_more: pages are left to check. */
 struct error *drop_some(struct drop *drop, struct proc *proc, struct stop *stop, bool *ret_more);
 
 #endif

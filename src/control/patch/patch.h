@@ -11,15 +11,18 @@
  * (P4) When a site is written, no word on a thread's stack or alternate stack points strictly
  *      inside the changed bytes (H9). Until then the site is put off and tried again.
  * (P5) Original bytes come back before trampolines are freed. Trampolines are freed only when no
- *      thread's RIP and no RIP saved in a signal frame lies in them. (A thread in the agent, called
- *      from a trampoline, returns to the trampoline: callers run patch_find_threads on the agent's
- *      range in the stop that frees the memory.)
+ *      thread's RIP and no RIP saved in a signal frame lies in them. (A thread in the agent, or in
+ *      shared code, called from a trampoline, returns to the trampoline: callers run
+ *      patch_find_threads on these ranges in the stop that frees the memory.)
  * (P6) A site that leads through bytes of another site (`after`) is placed only while the other
  *      site is.
  * (P7) Of a group, either the new sites are placed or the old ones, never some of both.
  * (P8) The trampoline of a removed site leads to the code behind that site. While a newer site
  *      changes that code, the trampoline leads to the same instruction in the newer site's copy. So
  *      no thread leaves a trampoline into the middle of changed bytes.
+ * (P9) What patched bytes need (the handler of a trap's signal, say) comes before them, and goes
+ *      when the original bytes are back. So neither a failure in between nor the controller's end
+ *      leaves bytes without it (H14).
  */
 #ifndef DYNTRACE_PATCH_H
 #define DYNTRACE_PATCH_H
@@ -92,10 +95,11 @@ struct patch_stats {
 };
 
 /* A change of the caller's in the stop that changes the text, so that no thread sees one change
- * without the other. Called with all threads held, before the text is written. *ret_done false: not
- * now; threads go on for a moment, and nothing has changed. */
+ * without the other. Called with all threads held. */
 struct patch_also {
-	struct error *(*run)(void *data, struct stop *stop, bool *ret_done);
+	struct error *(*run)(void *data, struct stop *stop);
+	/* False: not now; threads go on for a moment, and nothing has changed. NULL: always. */
+	bool (*may_run)(void *data, const struct stop *stop);
 	void *data;
 };
 
@@ -114,7 +118,7 @@ struct patch_also {
  * site changes the code behind them (P8): for a process that runs their code alone. The owner frees
  * the memory of a site (redirect_to) no sooner than that of the sites redirected to it.
  *
- * `also` (or NULL) runs once, in the first stop.
+ * `also` (or NULL) runs once, in the first stop, before the text is written (P9).
  */
 struct error *patch_place(struct proc *proc, struct stop *held, struct patch_site **sites,
 			  size_t count, const struct patch_also *also,
@@ -126,7 +130,8 @@ struct error *patch_place(struct proc *proc, struct stop *held, struct patch_sit
  * until no thread is in any of the trampolines. *ret_idle: the trampolines may be freed, because
  * no thread is in them and no site left alone still holds our jump (under a debugger's breakpoint).
  * Pages that equal the file again are dropped with MADV_DONTNEED, so that the target's memory is as
- * before. `also` (or NULL) runs in the stop that restores the bytes.
+ * before. `also` (or NULL) runs in the stop that restores the bytes, behind them (P9), unless a
+ * site left alone may hold our jump.
  */
 struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t count,
 			   unsigned timeout_ms, const struct patch_also *also, bool *ret_idle,
@@ -143,7 +148,25 @@ bool patch_may_hold(struct proc *proc, const struct maps *maps, const struct pat
 
 struct patch_range {
 	taddr start, end;
+	/* Shared code (codegen/shared_code.h, U3): a thread there counts only if the word at its
+	 * stack pointer, its return address, is in one of the other ranges. */
+	bool is_called;
 };
+
+/* A search for threads in some ranges, in a stop: stacks may have come and gone before it. */
+struct patch_search {
+	const struct patch_range *ranges; /* borrowed */
+	size_t count;
+	struct stack_scan_range *list;
+	struct stack_scan *scan;
+};
+struct error *patch_search_begin(struct patch_search *search, struct proc *proc,
+				 const struct patch_range *ranges, size_t count);
+/* As patch_find_threads. */
+struct error *patch_search_threads(struct patch_search *search, struct stop *stop, bool *ret_found);
+/* The mappings that the search has read. */
+const struct maps *patch_search_maps(const struct patch_search *search);
+void patch_search_end(struct patch_search *search);
 
 /* Is a held thread in one of the ranges: by its RIP, its stack pointer, or the RIP in a signal
  * frame that it will return through? (The agent's slow paths run on stacks of their own: no memory

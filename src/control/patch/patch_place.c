@@ -27,6 +27,8 @@
 #include <time.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/now.h"
+#include "control/proc/run_times.h"
 #include "control/stop/stop.h"
 #include "exchange.h"
 #include "redirect.h"
@@ -36,6 +38,11 @@
 
 #define TRIES_MAX 20
 #define PAUSE_MAX_MS 50
+/* More tries follow, with longer pauses, for threads that want to run and don't get to: until each
+ * has run for TURN_NS since the first try, or at most for PATIENCE_MS. */
+#define TURN_NS 200000000u
+#define PATIENCE_MS 10000
+#define LATE_PAUSE_MAX_MS 800
 #define SYSCALL_SIZE 2
 
 struct batch {
@@ -446,7 +453,6 @@ static struct error *place_try(struct proc *proc, struct stop *held,
 {
 	_cleanup_(batch_free) struct batch batch = { .stop = held };
 	uint64_t us = 0;
-	bool done;
 	struct error *err = batch_begin(proc, sites, count, &batch);
 
 	*ret_again = false;
@@ -457,7 +463,7 @@ static struct error *place_try(struct proc *proc, struct stop *held,
 		err = stop_all_or_quit(proc, STOP_TIMEOUT_MS, &batch.stop);
 	}
 	if (!err && also)
-		err = also->run(also->data, batch.stop, &done);
+		err = also->run(also->data, batch.stop); /* P9 */
 	if (!err)
 		err = place_held(&batch);
 	if (!held)
@@ -478,22 +484,52 @@ static void pause_ms(unsigned ms)
 	nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
 }
 
+static unsigned longer_ms(unsigned ms, unsigned tries)
+{
+	unsigned most = tries < TRIES_MAX ? PAUSE_MAX_MS : LATE_PAUSE_MAX_MS;
+
+	return 2 * ms < most ? 2 * ms : most;
+}
+
+/* How long, and for whom, a site in use is waited for. */
+struct patience {
+	struct run_times since; /* at the end of the first try */
+	uint64_t deadline_ms;
+	unsigned tries;
+};
+
+static void patience_end(struct patience *patience)
+{
+	run_times_free(&patience->since);
+}
+
+/* Is the next try the last one? */
+static bool is_last(struct patience *patience, const struct proc *proc)
+{
+	if (++patience->tries == 2)
+		run_times_note(proc, &patience->since);
+	return patience->tries >= TRIES_MAX &&
+	       (now_ms() >= patience->deadline_ms ||
+		!run_times_starve(proc, &patience->since, TURN_NS));
+}
+
 struct error *patch_place(struct proc *proc, struct stop *held, struct patch_site **sites,
 			  size_t count, const struct patch_also *also,
 			  struct patch_stats *ret_stats)
 {
+	_cleanup_(patience_end) struct patience patience = { .deadline_ms =
+								     now_ms() + PATIENCE_MS };
 	struct patch_stats stats = { 0 };
 	bool again = true;
 	struct error *err = NULL;
 
-	for (unsigned tries = 1, ms = 1; !err && again; tries++) {
-		bool last = held || tries == TRIES_MAX;
+	for (unsigned ms = 1; !err && again; ms = longer_ms(ms, patience.tries)) {
+		bool last = held || is_last(&patience, proc);
 
-		err = place_try(proc, held, sites, count, tries == 1 ? also : NULL, last, &again,
-				&stats);
+		err = place_try(proc, held, sites, count, patience.tries > 1 ? NULL : also, last,
+				&again, &stats);
 		if (!err && again)
 			pause_ms(ms);
-		ms = 2 * ms < PAUSE_MAX_MS ? 2 * ms : PAUSE_MAX_MS;
 	}
 	for (size_t i = 0; i < count; i++) {
 		stats.placed += sites[i]->state == PATCH_PLACED;

@@ -21,7 +21,8 @@
 #include "sites.h"
 #include "waypoints.h"
 
-#define PAUSE_MAX_MS 32
+#define PAUSE_MAX_MS 512 /* a thread waits that long for a busy processor */
+#define DROP_PAUSE_MS 32 /* between two stops that drop pages */
 #define BEGIN_MS 1000 /* longer, until no signal handler will return to a waypoint */
 #define WAYPOINT_SIZE 5 /* a jump */
 
@@ -306,11 +307,13 @@ static struct error *remove_held(struct removal *r, bool *ret_idle)
 	*ret_idle = false;
 	if (!r->begun) {
 		err = clear_waypoints(r, &clear);
-		if (!err && clear && r->also)
-			err = r->also->run(r->also->data, r->stop, &clear);
+		if (!err && clear && r->also && r->also->may_run)
+			clear = r->also->may_run(r->also->data, r->stop);
 		if (err || !clear)
 			return err;
 		err = restore(r);
+		if (!err && r->also && !r->still_jumps)
+			err = r->also->run(r->also->data, r->stop); /* P9 */
 	} else if (r->more_to_drop) {
 		err = pages_read(&r->pages, r->proc);
 	}
@@ -325,10 +328,15 @@ static struct error *remove_held(struct removal *r, bool *ret_idle)
 static struct error *remove_try(struct removal *r, bool *ret_idle, struct patch_stats *stats)
 {
 	uint64_t us = 0;
-	struct error *err = stop_all(r->proc, STOP_TIMEOUT_MS, &r->stop);
+	_cleanup_(maps_free) struct maps before = { 0 };
+	struct error *err = maps_read(r->proc, &before);
 
 	if (!err)
+		err = stop_all(r->proc, STOP_TIMEOUT_MS, &r->stop);
+	r->proc->maps_before = err ? NULL : &before;
+	if (!err)
 		err = remove_held(r, ret_idle);
+	r->proc->maps_before = NULL;
 	stop_release(r->stop, &us);
 	r->stop = NULL;
 	if (us > stats->stopped_us)
@@ -353,7 +361,9 @@ struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t 
 		if (err || (idle && !r.more_to_drop) ||
 		    (!idle && now_ms() >= (r.begun ? deadline : deadline + BEGIN_MS)))
 			break;
-		nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
+		/* the next stop must not catch a thread before it has run at all */
+		unsigned pause = idle && ms > DROP_PAUSE_MS ? DROP_PAUSE_MS : ms;
+		nanosleep(&(struct timespec){ .tv_nsec = pause * 1000000L }, NULL);
 	}
 	if (!err && r.sites.count && !r.begun)
 		err = error_new(ERROR_FAILED, "cannot remove a probe now: a signal handler will "
@@ -369,34 +379,70 @@ struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t 
 	return NULL;
 }
 
+/* ---- searches ------------------------------------------------------------------------------- */
+
+struct error *patch_search_begin(struct patch_search *search, struct proc *proc,
+				 const struct patch_range *ranges, size_t count)
+{
+	*search = (struct patch_search){ ranges, count, calloc(count + 1, sizeof(*search->list)),
+					 calloc(1, sizeof(*search->scan)) };
+	if (!search->list || !search->scan)
+		return error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < count; i++)
+		search->list[i] = (struct stack_scan_range){ .start = ranges[i].start.v,
+							     .end = ranges[i].end.v,
+							     .is_called = ranges[i].is_called };
+	struct error *err = stack_scan_begin(search->scan, proc, search->list, count);
+	search->scan->frames_only = true;
+	return err;
+}
+
+void patch_search_end(struct patch_search *search)
+{
+	if (search->scan)
+		stack_scan_end(search->scan);
+	free(search->scan);
+	free(search->list);
+	*search = (struct patch_search){ 0 };
+}
+
+const struct maps *patch_search_maps(const struct patch_search *search)
+{
+	return &search->scan->maps;
+}
+
 /* `by_rip`: looks at the threads' own registers, too. */
+static struct error *search_threads(struct patch_search *search, struct stop *stop, bool by_rip,
+				    bool *ret_found)
+{
+	struct error *err = stack_scan_stacks(search->scan, stop);
+	bool found = false;
+
+	if (err)
+		return err;
+	for (size_t i = 0; by_rip && i < stop_thread_count(stop); i++)
+		found |= stack_scan_find_thread(search->scan, stop_thread_rip(stop, i).v,
+						stop_thread_rsp(stop, i).v) ||
+			 stack_scan_find(search->scan, stop_thread_rsp(stop, i).v);
+	for (size_t i = 0; i < search->count; i++)
+		found |= search->list[i].hit;
+	*ret_found = found;
+	return NULL;
+}
+
+struct error *patch_search_threads(struct patch_search *search, struct stop *stop, bool *ret_found)
+{
+	return search_threads(search, stop, true, ret_found);
+}
+
 static struct error *find_threads(struct proc *proc, struct stop *stop,
 				  const struct patch_range *ranges, size_t count, bool by_rip,
 				  bool *ret_found)
 {
-	_cleanup_free_ struct stack_scan_range *list = calloc(count + 1, sizeof(*list));
-	_cleanup_(stack_scan_end) struct stack_scan scan = { 0 };
-	struct error *err;
-	bool found = false;
+	_cleanup_(patch_search_end) struct patch_search search = { 0 };
+	struct error *err = patch_search_begin(&search, proc, ranges, count);
 
-	if (!list)
-		return error_new(ERROR_FAILED, "out of memory");
-	for (size_t i = 0; i < count; i++)
-		list[i] = (struct stack_scan_range){ .start = ranges[i].start.v,
-						     .end = ranges[i].end.v };
-	err = stack_scan_begin(&scan, proc, list, count);
-	scan.frames_only = true;
-	if (!err)
-		err = stack_scan_stacks(&scan, stop);
-	if (err)
-		return err;
-	for (size_t i = 0; by_rip && i < stop_thread_count(stop); i++)
-		found |= stack_scan_find(&scan, stop_thread_rip(stop, i).v) ||
-			 stack_scan_find(&scan, stop_thread_rsp(stop, i).v);
-	for (size_t i = 0; i < count; i++)
-		found |= list[i].hit;
-	*ret_found = found;
-	return NULL;
+	return err ? err : search_threads(&search, stop, by_rip, ret_found);
 }
 
 struct error *patch_find_threads(struct proc *proc, struct stop *stop,

@@ -66,6 +66,22 @@ struct stack_scan_range *stack_scan_find(const struct stack_scan *scan, uint64_t
 	return NULL;
 }
 
+struct stack_scan_range *stack_scan_find_thread(const struct stack_scan *scan, uint64_t rip,
+						uint64_t rsp)
+{
+	struct stack_scan_range *range = stack_scan_find(scan, rip);
+	uint64_t word;
+
+	if (!range || !range->is_called)
+		return range;
+	_cleanup_error_ struct error *err =
+		mem_read(scan->proc, taddr_of(rsp), &word, sizeof(word));
+	if (err)
+		return range; /* not known: it counts */
+	range = stack_scan_find(scan, word);
+	return range && range->is_called ? NULL : range;
+}
+
 /* The stack that an rsp points into; empty if rsp is not mapped. */
 static struct error *find_stack(struct stack_scan *scan, uint64_t rsp,
 				struct stack_scan_stack *ret_stack)
@@ -190,6 +206,14 @@ static void judge_word(struct stack_scan *scan, uint64_t word)
 {
 	struct stack_scan_range *range = stack_scan_find(scan, word);
 
+	if (range && !range->is_called)
+		range->hit = true;
+}
+
+static void judge_frame(struct stack_scan *scan, uint64_t rip, uint64_t rsp)
+{
+	struct stack_scan_range *range = stack_scan_find_thread(scan, rip, rsp);
+
 	if (range)
 		range->hit = true;
 }
@@ -207,7 +231,7 @@ static struct error *judge_words(struct stack_scan *scan, const uint64_t *words,
 			judge_word(scan, words[i]);
 		if (!is_frame_end(&words[i]))
 			continue;
-		judge_word(scan, words[i - 2]);
+		judge_frame(scan, words[i - 2], words[i - 3]);
 		err = add_stack(scan, words[i - 3]);
 		if (err)
 			return err;
@@ -244,6 +268,50 @@ static struct error *stack_scan_one(struct stack_scan *scan, struct stack_scan_s
 	return NULL;
 }
 
+/* Reads small stacks, from `from` on, by one system call. *ret_count: so many; 0: read the first by
+ * itself. */
+static struct error *stack_scan_some(struct stack_scan *scan, size_t from, size_t *ret_count)
+{
+	struct mem_piece pieces[MEM_PIECES_MAX];
+	size_t kept = (FRAME_WORDS - 1) * 8, used = 0, count = 0;
+	struct error *err = NULL;
+
+	*ret_count = 0;
+	for (size_t i = from; i < scan->current.count && count < MEM_PIECES_MAX; i++) {
+		const struct stack_scan_stack *stack = &scan->current.items[i];
+		size_t size = stack->end - stack->start;
+
+		if (size % 8 || size > BUFFER_SIZE - kept - used)
+			break;
+		memset(scan->buffer + used, 0, kept);
+		pieces[count++] = (struct mem_piece){ taddr_of(stack->start),
+						      scan->buffer + used + kept, size };
+		used += kept + size;
+		if (BUFFER_SIZE - used < kept)
+			break;
+	}
+	if (count < 2 || !mem_read_many(scan->proc, pieces, count))
+		return NULL;
+	for (size_t i = 0; !err && i < count; i++)
+		err = judge_words(scan, (const uint64_t *)((uint8_t *)pieces[i].to - kept),
+				  (kept + pieces[i].size) / 8);
+	*ret_count = count;
+	return err;
+}
+
+static struct error *scan_round(struct stack_scan *scan)
+{
+	struct error *err = NULL;
+	size_t count;
+
+	for (size_t i = 0; !err && i < scan->current.count; i += count ? count : 1) {
+		err = stack_scan_some(scan, i, &count);
+		if (!err && !count)
+			err = stack_scan_one(scan, scan->current.items[i]);
+	}
+	return err;
+}
+
 struct error *stack_scan_stacks(struct stack_scan *scan, struct stop *stop)
 {
 	struct error *err = NULL;
@@ -260,8 +328,8 @@ struct error *stack_scan_stacks(struct stack_scan *scan, struct stop *stop)
 		err = add_stack(scan, stop_thread_rsp(stop, i).v);
 	for (int round = 0; !err && scan->found.count && round < ROUNDS_MAX; round++) {
 		err = begin_round(scan);
-		for (size_t i = 0; !err && i < scan->current.count; i++)
-			err = stack_scan_one(scan, scan->current.items[i]);
+		if (!err)
+			err = scan_round(scan);
 	}
 	return err;
 }

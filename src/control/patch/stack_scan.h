@@ -7,9 +7,9 @@
  * stack is read too.
  *
  * With frames_only, only the saved RIP of each signal frame counts. That is enough for our own
- * code: the only return address into it is that of its call of the agent, and a thread in that call
- * shows it by its RIP. It is also necessary: every thread that ever took a slow path has stale
- * return addresses into our code on its stack.
+ * code: the only return addresses into it are those of its calls of the agent and of shared code,
+ * and a thread in such a call shows it by its RIP. It is also necessary: every thread that ever hit
+ * a probe has stale return addresses into our code on its stack.
  */
 #ifndef DYNTRACE_STACK_SCAN_H
 #define DYNTRACE_STACK_SCAN_H
@@ -21,6 +21,7 @@
 struct stack_scan_range {
 	uint64_t start, end;
 	size_t owner;
+	bool is_called; /* as in struct patch_range; is never hit itself */
 	bool hit;
 };
 
@@ -52,6 +53,11 @@ void stack_scan_end(struct stack_scan *scan);
 
 /* The range that holds the address; NULL: none. */
 struct stack_scan_range *stack_scan_find(const struct stack_scan *scan, uint64_t address);
+
+/* The range that a thread with these registers is in, or returns to from a range that is called;
+ * NULL: none. */
+struct stack_scan_range *stack_scan_find_thread(const struct stack_scan *scan, uint64_t rip,
+						uint64_t rsp);
 
 /* While all threads are held: sets `hit` of the ranges that a word on a stack points into, and
  * clears it of the others. */

@@ -14,7 +14,8 @@
  * function, every byte of it counts as reachable. The exception are tables of distances from such a
  * label, as compilers make them for computed gotos (vfprintf): movslq (table, index, 4), add, jmp.
  * Then each word around each data address that the function takes is read as a distance from each
- * of its labels: a word that leads into the function may be an entry.
+ * of its labels: a word that leads into the function may be an entry. Where that are too many words
+ * and labels (megabytes of code without bounds behind a small function), every byte counts instead.
  *
  * Programs linked for one address (not PIE) also hold addresses as plain numbers: immediates and
  * displacements. There every four bytes inside an instruction that form an address of code count as
@@ -39,6 +40,7 @@
 /* bytes of data around a taken address that may hold a table of labels */
 #define LABELS_BEFORE 4096
 #define LABELS_BEHIND 8192
+#define LABEL_STEPS_MAX (64u << 20) /* words times labels: a tenth of a second */
 
 struct text_bits {
 	uint64_t address, size;
@@ -220,23 +222,80 @@ static bool is_looked_at(const struct prescan *insn)
 	       (insn->flow == FLOW_JUMP_INDIRECT && insn->rip_relative);
 }
 
-/* Marks what the data around an address holds as distances from one of the function's labels. */
-static void mark_labels(struct branch_targets *targets, const struct stretch *stretch,
-			uint64_t label, uint64_t data)
-{
-	uint64_t at = (data > LABELS_BEFORE ? data - LABELS_BEFORE : 0) & ~3ULL;
-	int32_t entry;
+/* Data around addresses that a function takes, each word of it once. */
+struct label_data {
+	const uint64_t *around; /* sorted */
+	size_t count;
+	uint64_t from, to; /* the window at hand */
+};
 
-	for (; at < data + LABELS_BEHIND; at += sizeof(entry)) {
-		if (symtab_data(targets->symtab, at, &entry, sizeof(entry)) != sizeof(entry))
-			continue;
-		if (label + (uint64_t)(int64_t)entry - stretch->from < stretch->to - stretch->from)
-			mark_doubt(targets, label + (uint64_t)(int64_t)entry);
+/* Goes to the next window, and leaves out what the windows before it had. */
+static bool next_window(struct label_data *data)
+{
+	if (!data->count)
+		return false;
+	uint64_t around = *data->around++;
+	uint64_t from = (around > LABELS_BEFORE ? around - LABELS_BEFORE : 0) & ~3ULL;
+
+	data->count--;
+	data->from = from > data->to ? from : data->to;
+	data->to = (around + LABELS_BEHIND + 3) & ~3ULL;
+	return true;
+}
+
+static uint64_t count_words(struct label_data data)
+{
+	uint64_t words = 0;
+
+	while (next_window(&data))
+		words += (data.to - data.from) / sizeof(int32_t);
+	return words;
+}
+
+/* Marks where a word leads as a distance from each of the function's labels. */
+static void mark_distance(struct branch_targets *targets, const struct stretch *stretch,
+			  int32_t distance)
+{
+	for (size_t i = 0; i < stretch->labels.count; i++) {
+		uint64_t to = stretch->labels.items[i] + (uint64_t)(int64_t)distance;
+
+		if (to - stretch->from < stretch->to - stretch->from)
+			mark_doubt(targets, to);
 	}
 }
 
+/* Marks what the data around the addresses that the function takes holds as distances from one of
+ * its labels. */
+static void mark_labels(struct branch_targets *targets, const struct stretch *stretch,
+			struct label_data data)
+{
+	int32_t entry;
+
+	while (next_window(&data)) {
+		for (uint64_t at = data.from; at < data.to; at += sizeof(entry)) {
+			if (symtab_data(targets->symtab, at, &entry, sizeof(entry)) ==
+			    sizeof(entry))
+				mark_distance(targets, stretch, entry);
+		}
+	}
+}
+
+/* Sorts, and keeps one of each. */
+static size_t sort_different(uint64_t *items, size_t count)
+{
+	size_t kept = 0;
+
+	if (count)
+		qsort(items, count, sizeof(*items), by_value);
+	for (size_t i = 0; i < count; i++) {
+		if (!kept || items[kept - 1] != items[i])
+			items[kept++] = items[i];
+	}
+	return kept;
+}
+
 /* Marks where the function's jumps through registers may lead, once all of it is swept. */
-static void mark_jumps(struct branch_targets *targets, const struct stretch *stretch)
+static void mark_jumps(struct branch_targets *targets, struct stretch *stretch)
 {
 	if (!stretch->is_function || !stretch->labels.count || stretch->jumps == JUMPS_NONE)
 		return;
@@ -244,11 +303,18 @@ static void mark_jumps(struct branch_targets *targets, const struct stretch *str
 		mark_all(targets, stretch->from, stretch->to);
 		return;
 	}
-	for (size_t i = 0; i < stretch->labels.count; i++) {
-		for (size_t j = stretch->first_data; j < targets->taken.count; j++)
-			mark_labels(targets, stretch, stretch->labels.items[i],
-				    targets->taken.items[j]);
-	}
+	if (stretch->first_data == targets->taken.count)
+		return;
+	uint64_t *taken = targets->taken.items + stretch->first_data;
+	size_t count = sort_different(taken, targets->taken.count - stretch->first_data);
+	struct label_data data = { .around = taken, .count = count };
+
+	targets->taken.count = stretch->first_data + count;
+	stretch->labels.count = sort_different(stretch->labels.items, stretch->labels.count);
+	if (count_words(data) > LABEL_STEPS_MAX / stretch->labels.count)
+		mark_all(targets, stretch->from, stretch->to);
+	else
+		mark_labels(targets, stretch, data);
 }
 
 static void note_jump(struct branch_targets *targets, struct stretch *stretch,

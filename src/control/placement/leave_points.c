@@ -124,6 +124,13 @@ static bool ends_flow(enum insn_flow flow)
 	return flow != FLOW_NEXT && flow != FLOW_BRANCH;
 }
 
+/* Go's compiler writes a nop behind a call that doesn't return, so that the return address is in
+ * the function. */
+static bool pads_call(const struct search *search, const struct prescan *insn, enum insn_flow last)
+{
+	return search->is_go && last == FLOW_CALL && insn->kind == PRESCAN_PADDING;
+}
+
 /* Reads all instructions of a piece; a call may be its last one, if it doesn't return. */
 static struct error *read_piece(struct search *search, const struct piece *piece)
 {
@@ -149,7 +156,8 @@ static struct error *read_piece(struct search *search, const struct piece *piece
 		    !prescan(bytes, item->length, taddr_of(item->at), &insn))
 			return unknown_code();
 		error = judge(search, &insn, &lead);
-		last = insn.flow;
+		if (!pads_call(search, &insn, last))
+			last = insn.flow;
 		lead.before[1] = lead.before[0];
 		lead.before[0] = insn;
 	}

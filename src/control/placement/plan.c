@@ -53,6 +53,7 @@ void planner_destroy(struct planner *planner)
 	body_free(&planner->near);
 	maps_free(&planner->maps);
 	vec_free(&planner->hop_stacks);
+	free(planner->hop_bits);
 	free(planner);
 }
 
@@ -393,6 +394,7 @@ static struct error *try_alone(struct planner *planner, const struct place *plac
 	for (size_t i = 0; i < alone.sites.count; i++)
 		site_free(alone.sites.items[i]);
 	vec_free(&alone.sites);
+	free(alone.hop_bits);
 	body_free(&alone.near);
 	return error;
 }

@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
+#include "control/codegen/shared_code.h"
 #include "tactic.h"
+
+#define SHARED_SIZES 8 /* of events, for whose routines there is room for certain */
 
 static const uint8_t short_jump = 0xeb;
 static const uint8_t trap_byte = 0xcc;
@@ -72,8 +75,9 @@ static bool need_trampolines(const struct planner *planner, struct plan_needs *n
 			continue;
 		if (!needs->count || vec_last(needs)->fixed ||
 		    !taddr_equal(vec_last(needs)->low, site->module->low)) {
-			if (!vec_push(needs, (struct plan_need){ site->module->low,
-								 site->module->high, 0, false }))
+			if (!vec_push(needs,
+				      (struct plan_need){ site->module->low, site->module->high,
+							  SHARED_SIZES * SHARED_ROOM, false }))
 				return false;
 		}
 		vec_last(needs)->bytes += trampoline_room(&tramp) + 16;
@@ -249,6 +253,56 @@ static struct error *emit_hop(struct site *site, uint8_t *code)
 	return emit_failed(&e) ? error_new(ERROR_REFUSED, "no free memory within 2 GB") : NULL;
 }
 
+/* Makes the routine for events of that size, within reach of the module. False: no memory. */
+static bool make_routine(const struct module *module, const struct tramp_env *env,
+			 struct near_pool *pool, uint8_t *code, uint32_t size)
+{
+	struct near_piece piece;
+	size_t used = 0;
+
+	if (!near_pool_alloc(pool, module->low, module->high, SHARED_ROOM, &piece))
+		return false;
+	bool is_written = shared_emit(env, size, code + piece.offset, SHARED_ROOM, piece.at, &used);
+	near_pool_trim(pool, &piece, (uint32_t)used);
+	if (is_written && near_pool_share(pool, size, piece))
+		return true;
+	near_pool_free(pool, piece);
+	return false;
+}
+
+/* Makes the routines that the site's events call, before its trampoline: so there are no gaps
+ * between trampolines. */
+static void make_routines(const struct site *site, const struct tramp *tramp,
+			  const struct tramp_env *env, struct near_pool *pool, uint8_t *code)
+{
+	const struct module *module = site->module;
+
+	for (size_t i = 0; i < tramp->event_count; i++) {
+		const struct tramp_event *event = tramp->events[i];
+
+		if (trampoline_can_share(event) &&
+		    !near_pool_find_shared(pool, module->low, module->high, event->size))
+			make_routine(module, env, pool, code, event->size);
+	}
+}
+
+/* Without a routine in reach, the trampoline has its code itself. */
+static void choose_routines(const struct site *site, const struct tramp *tramp,
+			    const struct near_pool *pool)
+{
+	taddr start = site->piece.at, end = taddr_add(start, site->piece.size);
+
+	for (size_t i = 0; i < tramp->event_count; i++) {
+		struct tramp_event *event = tramp->events[i];
+		const struct near_shared *shared =
+			trampoline_can_share(event) ?
+				near_pool_find_shared(pool, start, end, event->size) :
+				NULL;
+
+		event->routine = shared ? shared->piece.at : taddr_of(0);
+	}
+}
+
 static struct error *emit_site(struct planner *planner, struct site *site,
 			       const struct tramp_env *env, struct near_pool *pool, uint8_t *code)
 {
@@ -271,11 +325,14 @@ static struct error *emit_site(struct planner *planner, struct site *site,
 
 		if (!site->probes.count)
 			own.notes = NULL; /* --explain shows no slot hosts */
-		if (alloc_piece(site, pool, room))
+		make_routines(site, &tramp, env, pool, code);
+		if (alloc_piece(site, pool, room)) {
+			choose_routines(site, &tramp, pool);
 			error = trampoline_emit(&tramp, &own, code + site->piece.offset, room,
 						site->piece.at);
-		else
+		} else {
 			error = error_new(ERROR_REFUSED, "no free memory within 2 GB");
+		}
 		if (!error)
 			near_pool_trim(pool, &site->piece, (uint32_t)tramp.size);
 	}

@@ -9,6 +9,8 @@
  * (L4) Sites of an exchange have the number of their group, not 0: the old ones in `superseded`,
  *      the new ones in `sites`. A site grows and gives out slots within its group only, so that a
  *      group can be undone.
+ *      New sites of the group being decided lie in `span`, its old sites are the last ones of
+ *      `superseded`: no step of a group looks at all sites.
  * (L5) There is room for every site, superseded ones included, in `sites` and in the owner's lists:
  *      undoing, settling and releasing need no memory (H32).
  */
@@ -42,12 +44,19 @@ struct planner {
 	struct site_list *rooms[PLANNER_ROOMS]; /* the owner's lists (L5); the first NULL ends it */
 	unsigned group; /* of the sites being decided; 0: none */
 	unsigned last_group;
+	size_t first_superseded; /* of that group */
+	struct {
+		uint64_t low, high;
+	} span; /* its sites' addresses, both included; low > high: none yet */
 	struct body body; /* of the last function that function_body read */
 	const struct module_view *body_view;
 	struct body near; /* of the neighbour searched for a slot host */
 	uint64_t own_device, own_inode; /* the file whose mappings are ours */
 	struct maps maps; /* shows free memory; read for every planner_decide */
 	VEC(struct hop_stack) hop_stacks; /* in that memory */
+	/* a bit per grain of memory, hashed; 0: no site has ever had a hop there. NULL: unknown */
+	uint64_t *hop_bits;
+	bool has_hops; /* now or before */
 	planner_may_trap_fn may_trap;
 	void *may_trap_context;
 	bool traps_ready;
@@ -63,7 +72,13 @@ struct planner {
 struct site *siteset_before(const struct planner *planner, taddr address);
 /* The first site whose claim overlaps [start, end); NULL: none. */
 struct site *siteset_overlapping(const struct planner *planner, taddr start, taddr end);
+/* The index of the first site at or after the address. */
+size_t siteset_index(const struct planner *planner, uint64_t address);
+/* Closes the gap between two indices. */
+void siteset_close_gap(struct planner *planner, size_t start, size_t end);
 bool siteset_insert(struct planner *planner, struct site *site);
+/* Notes the address of a new site of a group (L4), and of one that begins earlier now. */
+void siteset_note(struct planner *planner, const struct site *site);
 /* Puts a superseded site back, for which there is room (L5). */
 void siteset_put(struct planner *planner, struct site *site);
 /* Is the site in the list, at its place, without an overlap (L1)? For asserts. */

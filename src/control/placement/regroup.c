@@ -21,6 +21,8 @@
 #include "control/base/cleanup.h"
 #include "planner.h"
 
+#define SHORT_REACH 130 /* of a short jump, from its own start */
+
 /* How much is decided anew; efforts are tried in order. */
 struct effort {
 	int64_t distance; /* supersede sites up to so many bytes from the probe */
@@ -81,11 +83,13 @@ static bool keep_probes(struct site *site)
 /* Moves the site and the sites that use its slots into the group being decided. */
 static bool supersede(struct planner *planner, struct site *root)
 {
-	size_t kept = 0;
 	bool enough = vec_reserve(&planner->superseded, root->slot_count + 1);
+	/* those jump to a slot by a short jump */
+	size_t i = siteset_index(planner, root->address.v - SHORT_REACH), kept = i;
+	size_t end = siteset_index(planner, root->address.v + root->length + SHORT_REACH);
 
 	assert(planner->group && root->emitted && !root->slot_host); /* L4 */
-	for (size_t i = 0; i < planner->sites.count; i++) {
+	for (; i < end; i++) {
 		struct site *site = planner->sites.items[i];
 
 		if (enough && root_of(site) == root && keep_probes(site)) {
@@ -97,8 +101,26 @@ static bool supersede(struct planner *planner, struct site *root)
 		enough &= root_of(site) != root;
 		planner->sites.items[kept++] = site;
 	}
-	planner->sites.count = kept;
+	siteset_close_gap(planner, kept, end);
 	return enough;
+}
+
+/* The indices of the sites among which all new ones of the group are (L4). */
+static void group_range(const struct planner *planner, unsigned group, size_t *ret_start,
+			size_t *ret_end)
+{
+	bool is_known = group && group == planner->group;
+
+	*ret_start = is_known ? siteset_index(planner, planner->span.low) : 0;
+	*ret_end = is_known ? siteset_index(planner, planner->span.high + 1) : planner->sites.count;
+	if (*ret_end < *ret_start) /* none yet */
+		*ret_end = *ret_start;
+}
+
+/* The index of the group's first old site, or of one before it. */
+static size_t first_old(const struct planner *planner, unsigned group)
+{
+	return group && group == planner->group ? planner->first_superseded : 0;
 }
 
 /* ---- undo ------------------------------------------------------------------------------------ */
@@ -113,11 +135,13 @@ static void refuse(struct probe *probe, const char *reason)
 static bool drop_new(struct planner *planner, unsigned group, const char *reason,
 		     struct site_list *gone)
 {
-	size_t kept = 0;
+	size_t start, end, kept;
 
 	if (gone && !vec_reserve(gone, planner->sites.count))
 		return false;
-	for (size_t i = 0; i < planner->sites.count; i++) {
+	group_range(planner, group, &start, &end);
+	kept = start;
+	for (size_t i = start; i < end; i++) {
 		struct site *site = planner->sites.items[i];
 
 		if (site->group != group) {
@@ -134,7 +158,7 @@ static bool drop_new(struct planner *planner, unsigned group, const char *reason
 		else
 			site_free(site);
 	}
-	planner->sites.count = kept;
+	siteset_close_gap(planner, kept, end);
 	return true;
 }
 
@@ -158,11 +182,11 @@ static void reinstate(struct planner *planner, struct site *site)
 bool regroup_undo(struct planner *planner, unsigned group, const char *reason,
 		  struct site_list *gone)
 {
-	size_t kept = 0;
+	size_t start = first_old(planner, group), kept = start;
 
 	if (!drop_new(planner, group, reason, gone))
 		return false;
-	for (size_t i = 0; i < planner->superseded.count; i++) {
+	for (size_t i = start; i < planner->superseded.count; i++) {
 		struct site *site = planner->superseded.items[i];
 
 		if (site->group == group)
@@ -231,7 +255,7 @@ static bool make_all_alike(struct planner *planner)
 {
 	bool enough = true;
 
-	for (size_t i = 0; i < planner->superseded.count && enough; i++) {
+	for (size_t i = planner->first_superseded; i < planner->superseded.count && enough; i++) {
 		const struct site *old = planner->superseded.items[i];
 
 		if (old->group == planner->group && old->way == DIVERT_JUMP)
@@ -243,9 +267,11 @@ static bool make_all_alike(struct planner *planner)
 /* Drops the sites of the group that no probe and no slot needs. */
 static void drop_useless(struct planner *planner)
 {
-	size_t kept = 0;
+	size_t start, end, kept;
 
-	for (size_t i = 0; i < planner->sites.count; i++) {
+	group_range(planner, planner->group, &start, &end);
+	kept = start;
+	for (size_t i = start; i < end; i++) {
 		struct site *site = planner->sites.items[i];
 
 		if (site->group == planner->group && !site->probes.count && !site->slot_count)
@@ -253,7 +279,7 @@ static void drop_useless(struct planner *planner)
 		else
 			planner->sites.items[kept++] = site;
 	}
-	planner->sites.count = kept;
+	siteset_close_gap(planner, kept, end);
 }
 
 /* The number of leading bytes that a site changes: its jump and its slots. */
@@ -269,7 +295,7 @@ static uint64_t changed_bytes(const struct site *site)
 /* Does an old trampoline of the group (0: of any) lead into the changed bytes of a new site? */
 static bool leads_inside(const struct planner *planner, unsigned group)
 {
-	for (size_t i = 0; i < planner->superseded.count; i++) {
+	for (size_t i = first_old(planner, group); i < planner->superseded.count; i++) {
 		const struct site *site = planner->superseded.items[i];
 		taddr end = taddr_add(site->address, (int64_t)site->length);
 		const struct site *other = siteset_before(planner, taddr_add(end, -1));
@@ -330,6 +356,9 @@ static struct error *try_group(struct planner *planner, struct probe *const *pro
 
 	assert(!planner->group); /* L4 */
 	planner->group = ++planner->last_group;
+	planner->first_superseded = planner->superseded.count;
+	planner->span.low = UINT64_MAX;
+	planner->span.high = 0;
 	for (size_t i = 0; i < count && enough; i++)
 		enough = vec_push(&list, probes[i]);
 	enough = enough && gather(planner, effort, &list) &&

@@ -18,12 +18,13 @@
 
 static const uint8_t syscall_code[] = { 0x0f, 0x05 };
 
-/* System calls with a signal mask, an action or an alternate stack (X3) among their arguments.
- * rt_sigreturn is harmless: its mask is one that was set before. */
+/* System calls with a signal mask, an action or an alternate stack (X3) among their arguments, and
+ * the one that makes frames of signals larger (X8). rt_sigreturn is harmless: its mask is one that
+ * was set before. */
 static const uint64_t harmful_calls[] = {
 	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigsuspend, SYS_pselect6,	     SYS_ppoll,
 	SYS_epoll_pwait,  SYS_epoll_pwait2,   SYS_io_pgetevents, SYS_io_uring_enter,
-	SYS_sigaltstack,
+	SYS_sigaltstack,  SYS_arch_prctl,
 };
 
 static bool is_harmful(uint64_t number)

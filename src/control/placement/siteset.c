@@ -11,6 +11,19 @@ static size_t index_behind(const struct planner *planner, taddr address)
 			    planner->sites.items[i]->address.v <= address.v);
 }
 
+size_t siteset_index(const struct planner *planner, uint64_t address)
+{
+	return sorted_count(planner->sites.count, i, planner->sites.items[i]->address.v < address);
+}
+
+void siteset_close_gap(struct planner *planner, size_t start, size_t end)
+{
+	assert(start <= end && end <= planner->sites.count);
+	memmove(planner->sites.items + start, planner->sites.items + end,
+		(planner->sites.count - end) * sizeof(*planner->sites.items));
+	planner->sites.count -= end - start;
+}
+
 uint64_t site_claim(const struct site *site)
 {
 	return site->fixed_length > site->length ? site->fixed_length : site->length;
@@ -68,11 +81,20 @@ static bool make_room(struct planner *planner)
 	return enough;
 }
 
+void siteset_note(struct planner *planner, const struct site *site)
+{
+	if (site->address.v < planner->span.low)
+		planner->span.low = site->address.v;
+	if (site->address.v > planner->span.high)
+		planner->span.high = site->address.v;
+}
+
 bool siteset_insert(struct planner *planner, struct site *site)
 {
 	if (!make_room(planner))
 		return false;
 	siteset_put(planner, site);
+	siteset_note(planner, site);
 	return true;
 }
 

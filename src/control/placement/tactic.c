@@ -190,6 +190,7 @@ static bool try_grow_back(const struct tactic_view *view, struct site **ret_site
 	site->insn_count++;
 	site->length += insn->length;
 	site->address = address_of(view, view->index);
+	siteset_note(view->planner, site);
 	for (size_t i = 0; i < site->probes.count; i++)
 		site->probes.items[i]->event.insn++;
 	assert(siteset_fits(view->planner, site)); /* L1 */

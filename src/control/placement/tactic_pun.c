@@ -12,10 +12,14 @@
  * stacked from there on. A program in Go has thousands of them.
  */
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "control/code/jump.h"
 #include "tactic.h"
+
+#define HOP_BITS_SHIFT 22
+#define HASH_MULTIPLIER 0x9e3779b97f4a7c15ULL
 
 static struct error *longest_run(const struct tactic_view *view, struct run *ret_run)
 {
@@ -63,8 +67,49 @@ static struct site *hop_at(struct site *const *sites, size_t count, taddr at)
 	return NULL;
 }
 
+/* The bit of a grain. */
+static uint64_t *bit_of(const struct planner *planner, uint64_t grain, uint64_t *ret_mask)
+{
+	uint64_t bit = grain * HASH_MULTIPLIER >> (64 - HOP_BITS_SHIFT);
+
+	*ret_mask = 1ULL << bit % 64;
+	return &planner->hop_bits[bit / 64];
+}
+
+/* Notes a hop. Without memory all sites are looked at, each time. */
+static void note_hop(struct planner *planner, taddr at)
+{
+	uint64_t mask;
+
+	if (!planner->hop_bits && !planner->has_hops)
+		planner->hop_bits = calloc(1, (1u << HOP_BITS_SHIFT) / 8);
+	planner->has_hops = true;
+	for (uint64_t grain = at.v / NEAR_GRAIN;
+	     planner->hop_bits && grain <= (at.v + HOP_LENGTH - 1) / NEAR_GRAIN; grain++) {
+		uint64_t *bits = bit_of(planner, grain, &mask);
+
+		*bits |= mask;
+	}
+}
+
+/* Has no site ever had a hop that shares a grain with one at `at`? */
+static bool is_new_place(const struct planner *planner, taddr at)
+{
+	uint64_t mask;
+
+	for (uint64_t grain = at.v / NEAR_GRAIN;
+	     planner->hop_bits && grain <= (at.v + HOP_LENGTH - 1) / NEAR_GRAIN; grain++) {
+		if (*bit_of(planner, grain, &mask) & mask)
+			return false;
+	}
+	return planner->hop_bits || !planner->has_hops;
+}
+
 static bool is_hop_free(const struct planner *planner, taddr at, struct site **ret_other)
 {
+	*ret_other = NULL;
+	if (is_new_place(planner, at))
+		return true;
 	*ret_other = hop_at(planner->sites.items, planner->sites.count, at);
 	if (!*ret_other)
 		*ret_other = hop_at(planner->superseded.items, planner->superseded.count, at);
@@ -203,6 +248,7 @@ struct error *tactic_pun_try(const struct tactic_view *view, struct site **ret_s
 		return error;
 	(*ret_site)->way = DIVERT_PUN;
 	(*ret_site)->hop = hop;
+	note_hop(view->planner, hop);
 	(*ret_site)->hop_of = hop_of;
 	(*ret_site)->fixed_length = JUMP_LENGTH;
 	assert(siteset_fits(view->planner, *ret_site)); /* L1 */

@@ -72,7 +72,7 @@ struct error *judged_renew(struct proc *proc)
 	vec_free(&tids);
 	if (!asks)
 		return error;
-	error = proc->asker->ask(proc->asker->context, &verdict);
+	error = proc->asker->ask(proc->asker->context, proc->pid, &verdict);
 	if (error)
 		return error_wrap(error, "process %d (%s)", proc->pid, proc->comm);
 	assert(verdict.magic == VERDICT_MAGIC);

@@ -9,9 +9,9 @@
 
 #include "proc.h"
 
-/* The process that reads filters for a worker. */
+/* The process that reads filters for a worker: of its target, and of what that has forked. */
 struct asker {
-	struct error *(*ask)(void *context, struct fence_verdict *ret_verdict);
+	struct error *(*ask)(void *context, pid_t pid, struct fence_verdict *ret_verdict);
 	void *context;
 };
 
@@ -21,7 +21,8 @@ static inline bool judged_is(const struct proc *proc)
 	return proc->verdict.magic == VERDICT_MAGIC;
 }
 
-/* Asks if a thread has other filters than were judged. Does nothing without an asker. */
+/* Asks if a thread has other filters than were judged. Does nothing without an asker. On failure
+ * the verdict is as before: calls in threads with other filters are refused (E3). */
 struct error *judged_renew(struct proc *proc);
 
 /* (E3) Does proc->verdict hold for the thread? ERROR_REFUSED: it doesn't; ERROR_GONE: it has

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -16,6 +17,27 @@
 #include "control/base/cleanup.h"
 #include "proc.h"
 #include "proc_status.h"
+
+/* Since Linux 6.11, newer than some headers: one mapping of a process, asked for by an address. */
+struct maps_query {
+	uint64_t size;
+	uint64_t query_flags; /* 0: the mapping with this address */
+	uint64_t query_addr;
+	uint64_t vma_start;
+	uint64_t vma_end;
+	uint64_t vma_flags;
+	uint64_t vma_page_size;
+	uint64_t vma_offset;
+	uint64_t inode;
+	uint32_t dev_major;
+	uint32_t dev_minor;
+	uint32_t vma_name_size; /* 0: not wanted */
+	uint32_t build_id_size;
+	uint64_t vma_name_addr;
+	uint64_t build_id_addr;
+};
+#define MAPS_QUERY _IOWR('f', 17, struct maps_query) /* PROCMAP_QUERY */
+enum { QUERY_READABLE = 1, QUERY_WRITABLE = 2, QUERY_EXECUTABLE = 4, QUERY_SHARED = 8 };
 
 /* "START-END PERM OFFSET MAJ:MIN INODE    PATH", without the newline. False: malformed.
  * The path is NULL without memory. */
@@ -117,6 +139,28 @@ bool maps_claim(struct maps *maps, taddr at, uint64_t size)
 	maps->items[index] = mapping;
 	maps->count++;
 	return true;
+}
+
+static uint64_t query_flags(const struct mapping *mapping)
+{
+	return (mapping->prot & PROT_READ ? QUERY_READABLE : 0) |
+	       (mapping->prot & PROT_WRITE ? QUERY_WRITABLE : 0) |
+	       (mapping->prot & PROT_EXEC ? QUERY_EXECUTABLE : 0) |
+	       (mapping->shared ? QUERY_SHARED : 0);
+}
+
+bool maps_confirm(const struct proc *proc, const struct mapping *mapping)
+{
+	struct maps_query query = { .size = sizeof(query), .query_addr = mapping->start.v };
+	_cleanup_close_ int fd = -1;
+
+	if (proc->maps_current)
+		return true;
+	fd = proc_status_open(proc->pid, "maps", O_RDONLY);
+	return fd >= 0 && !ioctl(fd, MAPS_QUERY, &query) && query.vma_start == mapping->start.v &&
+	       query.vma_end == mapping->end.v && query.vma_flags == query_flags(mapping) &&
+	       query.vma_offset == mapping->offset && query.inode == mapping->inode &&
+	       makedev(query.dev_major, query.dev_minor) == mapping->device;
 }
 
 void maps_free(struct maps *maps)

@@ -16,11 +16,7 @@
 #include "proc_guise.h"
 #include "unreleased.h"
 #include "proc_status.h"
-
-static void cleanup_proc(struct proc **proc)
-{
-	proc_close(*proc);
-}
+#include "valgrind.h"
 
 #define _cleanup_proc_ _cleanup_(cleanup_proc)
 #define ANCESTORS_MAX 64
@@ -99,6 +95,7 @@ void proc_close(struct proc *proc)
 		close(proc->pidfd);
 	if (proc->mem_fd >= 0)
 		close(proc->mem_fd);
+	answers_free(&proc->answers);
 	free(proc->exe);
 	free(proc);
 }
@@ -343,7 +340,8 @@ static struct error *check_all(struct proc *proc)
 	struct error *err;
 
 	if ((err = check_kind(proc)) || (err = check_permission(proc)) ||
-	    (err = check_word_size(proc)) || (err = threads_list(proc, &tids)))
+	    (err = check_word_size(proc)) || (err = valgrind_refuse(proc)) ||
+	    (err = threads_list(proc, &tids)))
 		return err;
 	for (size_t i = 0; !err && i < tids.count; i++)
 		err = check_thread(proc, tids.items[i]);
@@ -380,7 +378,7 @@ struct error *proc_open_forked(pid_t pid, const struct proc *parent, struct proc
 	if (err)
 		return err;
 	proc_take_after(proc, parent);
-	if ((err = check_all(proc)))
+	if ((err = check_all(proc)) || (err = judged_renew(proc)))
 		return err;
 	*ret_proc = take_ptr(&proc);
 	return NULL;

@@ -15,6 +15,7 @@
 #include "shared/taddr.h"
 #include "control/base/error.h"
 #include "control/base/vec.h"
+#include "control/fence/answers.h"
 #include "control/fence/verdict.h"
 
 struct asker; /* judged.h */
@@ -38,6 +39,7 @@ struct proc {
 	bool may_suspend; /* its filters may be suspended while we make a call in it (remote.h) */
 	uint64_t suspended; /* number of such calls so far */
 	bool filtered; /* a thread had a seccomp filter when it was opened (H26) */
+	struct answers answers; /* of its filters, to us who read them */
 	const struct asker *asker; /* reads its filters for us; NULL: nobody does */
 	struct fence_verdict verdict; /* what the asker said (judged.h) */
 	bool names_no_files; /* files that its memory names aren't opened: we have more rights */
@@ -45,6 +47,14 @@ struct proc {
 	bool reaped; /* waitpid reported its end while it was held, with reaped_status */
 	int reaped_status;
 	pid_t held_tid; /* thread that launch keeps in a ptrace stop; 0: none */
+	/* mappings as they were just before a stop, borrowed: what is found in them is checked
+	 * again (S15); NULL: unknown */
+	const struct maps *maps_before;
+	bool maps_current; /* they were read in the stop, and nobody maps anything meanwhile */
+	/* the page for calls made ahead (remote/ahead.h), in our mapping and in the target; NULL:
+	 * none */
+	uint8_t *desk;
+	taddr desk_there;
 	/* cache of syscall_gadget_find; 0: not searched yet */
 	uint64_t gadget_call; /* `syscall; ret` */
 	uint64_t gadget_restorer; /* `mov $15, %eax; syscall` */
@@ -53,23 +63,28 @@ struct proc {
 /*
  * Opens a process to trace it. Refuses, each time with one line that says what to do: no such
  * process, not permitted, kernel thread, zombie (a zombie leader with live threads is fine),
- * 32-bit, another tracer attached (its pid and name), seccomp strict mode, or a filter that we may
- * not read (H26). What a filter says to our calls shows in a stop (fence.h).
+ * 32-bit, run by Valgrind, another tracer attached (its pid and name), seccomp strict mode, or a
+ * filter that we may not read (H26). What a filter says to our calls shows in a stop (fence.h).
  */
 struct error *proc_open(pid_t pid, struct proc **ret_proc);
 /* Opens a process to trace it, in a worker that may not read filters. The asker outlives the
  * struct proc. */
 struct error *proc_open_asking(pid_t pid, const struct asker *asker, struct proc **ret_proc);
-/* Opens a process that `parent` has forked, to trace it. */
+/* Opens a process that `parent` has forked, to trace it. Asks for its own filters (judged.h). */
 struct error *proc_open_forked(pid_t pid, const struct proc *parent, struct proc **ret_proc);
 /* Opens without these refusals, for read-only use (list-symbols) and for our own children. */
 struct error *proc_open_plain(pid_t pid, struct proc **ret_proc);
 void proc_close(struct proc *proc);
+static inline void cleanup_proc(struct proc **proc)
+{
+	proc_close(*proc);
+}
 /* What holds for filters of the parent holds for those of its child, or of a program it begins. */
 static inline void proc_take_after(struct proc *child, const struct proc *parent)
 {
 	child->inherits = parent->inherits;
 	child->may_suspend = parent->may_suspend;
+	child->asker = parent->asker;
 	child->verdict = parent->verdict; /* E3 */
 }
 
@@ -111,6 +126,17 @@ struct error *mem_write(struct proc *proc, taddr to, const void *from, size_t n)
 /* Names the thread that PTRACE_POKETEXT may use; stop_* and stop_release set it. 0: none. */
 void mem_set_stopped_thread(struct proc *proc, pid_t tid);
 
+#define MEM_PIECES_MAX 128
+struct mem_piece {
+	taddr from;
+	void *to;
+	size_t size;
+};
+/* While a thread of the process is held: reads up to MEM_PIECES_MAX pieces by one system call,
+ * which is quicker than as many calls of mem_read. False: not all could be read (use mem_read,
+ * which says why). */
+bool mem_read_many(const struct proc *proc, const struct mem_piece *pieces, size_t count);
+
 /* ---- mappings (maps.c) ----------------------------------------------------------------------- */
 
 struct mapping {
@@ -138,6 +164,12 @@ const struct mapping *maps_find(const struct maps *maps, taddr address); /* NULL
 bool maps_has_exactly(const struct maps *maps, taddr at, uint64_t size);
 /* Marks a free range as mapped, for later searches. False: out of memory. */
 bool maps_claim(struct maps *maps, taddr at, uint64_t size);
+/* (S15) Nothing is unmapped or dropped by a line that was read before the stop and that the kernel
+ * doesn't confirm in it.
+ *
+ * Is the mapping still as it was read? Asks for it alone, which takes a hundredth of the time of
+ * maps_read. False also if the kernel can't say (before Linux 6.11). */
+bool maps_confirm(const struct proc *proc, const struct mapping *mapping);
 void maps_free(struct maps *maps);
 
 /* ---- threads (threads.c) --------------------------------------------------------------------- */

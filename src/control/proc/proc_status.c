@@ -94,6 +94,18 @@ struct error *proc_status_read_stat(pid_t pid, pid_t tid, struct thread_stat *re
 	return err;
 }
 
+bool proc_status_read_ran(pid_t pid, pid_t tid, uint64_t *ret_ns)
+{
+	_cleanup_free_ char *text = NULL;
+	_cleanup_error_ struct error *gone = slurp_thread(pid, tid, "schedstat", &text);
+	char *end = text;
+
+	if (gone)
+		return false;
+	*ret_ns = strtoull(text, &end, 10);
+	return end != text;
+}
+
 /* The first number after "KEY:", or with `last` the last one of that line. */
 static uint64_t field(const char *text, const char *key, int base, bool last)
 {
@@ -149,6 +161,7 @@ struct thread_status proc_status_parse(const char *text)
 		.pending =
 			field(text, "\nSigPnd:", 16, false) | field(text, "\nShdPnd:", 16, false),
 		.blocked = field(text, "\nSigBlk:", 16, false),
+		.ignored = field(text, "\nSigIgn:", 16, false),
 		.caught = field(text, "\nSigCgt:", 16, false),
 	};
 }

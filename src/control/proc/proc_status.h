@@ -37,6 +37,7 @@ struct thread_status {
 	bool locked; /* VmLck > 0 */
 	uint64_t pending; /* signals, this thread's and the process's: bit n - 1 is signal n */
 	uint64_t blocked;
+	uint64_t ignored; /* SIG_IGN */
 	uint64_t caught;
 };
 
@@ -44,6 +45,9 @@ struct thread_status {
 
 struct error *proc_status_read_stat(pid_t pid, pid_t tid, struct thread_stat *ret_stat);
 struct error *proc_status_read(pid_t pid, pid_t tid, struct thread_status *ret_status);
+/* Processor time of a thread so far, in ns (schedstat). False: gone, or the kernel doesn't
+ * count. */
+bool proc_status_read_ran(pid_t pid, pid_t tid, uint64_t *ret_ns);
 
 /* Their text; a field that isn't there is 0. False: not understood. */
 bool proc_status_parse_stat(const char *text, struct thread_stat *ret_stat);

@@ -43,30 +43,51 @@ static struct unreleased *items(void)
 	return larger ? larger : first;
 }
 
-/* True: the thread is let go or gone, and leaves the list. */
+static bool has_room(size_t more)
+{
+	return count + more <= (larger ? room : UNRELEASED_FIRST);
+}
+
+/* The kernel has attached us to the child of a thread that reports a clone: unreleased_reserve has
+ * made room for it. */
+static void add_child(pid_t parent)
+{
+	unsigned long child = 0;
+
+	if (!ptrace(PTRACE_GETEVENTMSG, parent, 0, &child) && child && has_room(1))
+		items()[count++] = (struct unreleased){ .tid = (pid_t)child };
+}
+
+/* True: the thread is let go or gone, and leaves the list. The report of a signal stays in place
+ * until the thread goes on (S9, stop/held.h). */
 static bool settle_one(const struct unreleased *one)
 {
 	int which = WSTOPPED | (one->own_child ? 0 : WEXITED);
 	siginfo_t info = { 0 };
 
-	if (waitid(P_PID, (id_t)one->tid, &info, which | WNOHANG | __WALL))
-		return true;
+	if (waitid(P_PID, (id_t)one->tid, &info, which | WNOHANG | WNOWAIT | __WALL))
+		return errno == ECHILD; /* what nobody can tell is still ours */
 	if (!info.si_pid)
 		return false;
-	if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)
-		return true;
+	bool ended = info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED;
+	int event = info.si_status >> 8, signal = event ? 0 : info.si_status;
+	bool taken = (!ended && !event) ||
+		     !waitid(P_PID, (id_t)one->tid, &info, which | WNOHANG | __WALL);
+	if (ended || !taken)
+		return taken || errno == ECHILD;
 	/* the detach delivers a pending signal that was reported without an event */
-	int signal = info.si_status >> 8 ? 0 : info.si_status;
-	if (info.si_status >> 8 == PTRACE_EVENT_STOP && prepare_thread)
+	if (event == PTRACE_EVENT_STOP && prepare_thread)
 		prepare_thread(one->tid);
+	if (event == PTRACE_EVENT_CLONE || event == PTRACE_EVENT_FORK)
+		add_child(one->tid);
 	return ptrace(PTRACE_DETACH, one->tid, 0, signal) == 0;
 }
 
-static void settle_all(void)
+static void settle_from(size_t begin)
 {
 	struct unreleased *list = items();
 
-	for (size_t i = 0; i < count;) {
+	for (size_t i = begin; i < count;) { /* also those that settle_one adds */
 		if (settle_one(&list[i]))
 			list[i] = list[--count];
 		else
@@ -79,7 +100,7 @@ static void on_child(int number)
 	int before = errno;
 
 	if (count)
-		settle_all();
+		settle_from(0);
 	else if (owner && owner != (pid_t)syscall(SYS_gettid))
 		syscall(SYS_tgkill, getpid(), owner, number);
 	errno = before;
@@ -145,8 +166,7 @@ bool unreleased_reserve(size_t more)
 {
 	sigset_t before;
 
-	/* the handler only shortens the list */
-	if (count + more <= (larger ? room : UNRELEASED_FIRST))
+	if (has_room(more))
 		return true;
 	block(&before);
 	bool grown = grow(count + more);
@@ -163,8 +183,8 @@ void unreleased_add(pid_t tid, bool own_child)
 		items()[count++] = (struct unreleased){ tid, own_child };
 	watch();
 	/* it may have stopped before there was a handler; the others are the handler's */
-	if (count && settle_one(&items()[count - 1]))
-		count--;
+	if (count)
+		settle_from(count - 1);
 	unblock(&before);
 }
 
@@ -194,6 +214,6 @@ void unreleased_settle(void)
 	if (!count)
 		return;
 	block(&before);
-	settle_all();
+	settle_from(0);
 	unblock(&before);
 }

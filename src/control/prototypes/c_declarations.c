@@ -20,6 +20,7 @@ struct reader {
 	VEC(struct named_type) types; /* typedefs */
 	unsigned depth;
 	bool failed; /* the declaration isn't understood */
+	unsigned line; /* on which the declaration begins */
 };
 
 struct declarator {
@@ -39,16 +40,21 @@ bool c_type_is_plain(const struct c_type *type)
 	       (type->base && type->base->kind != TYPE_VOID);
 }
 
-bool c_function_is_plain(const struct c_function *function)
+const struct c_type *c_function_unknown_type(const struct c_function *function)
 {
 	const struct c_type *result = &function->result;
 	bool is_void = result->base && result->base->kind == TYPE_VOID;
 
 	for (size_t i = 0; i < function->count; i++) {
 		if (!c_type_is_plain(&function->parameters[i].type))
-			return false;
+			return &function->parameters[i].type;
 	}
-	return function->is_whole && (is_void || c_type_is_plain(result));
+	return is_void || c_type_is_plain(result) ? NULL : result;
+}
+
+bool c_function_is_plain(const struct c_function *function)
+{
+	return function->is_whole && !c_function_unknown_type(function);
 }
 
 static void copy_name(char *to, const struct c_tokens *tokens, const char *before)
@@ -355,15 +361,17 @@ static bool add_typedef(struct reader *r, const struct declarator *d)
 	return false;
 }
 
-static bool give(const struct declarator *d, const struct specifiers *specifiers, const char *file,
-		 bool (*found)(void *, const struct c_function *), void *context)
+static bool give(const struct declarator *d, const struct specifiers *specifiers,
+		 const struct reader *r, bool (*found)(void *, const struct c_function *),
+		 void *context)
 {
 	struct c_function function = { .result = d->type,
 				       .count = d->count,
 				       .is_variadic = d->is_variadic,
 				       .is_static = specifiers->is_static,
 				       .is_whole = d->is_whole,
-				       .file = file };
+				       .file = r->tokens.file,
+				       .line = r->line };
 
 	memcpy(function.name, d->name, sizeof(d->name));
 	memcpy(function.parameters, d->parameters, d->count * sizeof(d->parameters[0]));
@@ -390,7 +398,7 @@ static bool take_declaration(struct reader *r, bool (*found)(void *, const struc
 		if (specifiers.is_typedef)
 			goes_on = add_typedef(r, &d);
 		else if (d.is_function)
-			goes_on = give(&d, &specifiers, r->tokens.file, found, context);
+			goes_on = give(&d, &specifiers, r, found, context);
 		if (c_tokens_is(&r->tokens, "{") || c_tokens_is(&r->tokens, "=")) {
 			recover(r);
 			return goes_on;
@@ -413,8 +421,7 @@ bool c_declarations_read(const char *text,
 	*ret_line = 0;
 	c_tokens_start(&reader.tokens, text);
 	while (goes_on && reader.tokens.kind != C_END) {
-		unsigned line = reader.tokens.line;
-
+		reader.line = reader.tokens.line;
 		if (c_tokens_accept(&reader.tokens, ";") || c_tokens_accept(&reader.tokens, "}"))
 			continue;
 		struct c_tokens before = reader.tokens;
@@ -433,7 +440,7 @@ bool c_declarations_read(const char *text,
 		reader.depth = 0;
 		goes_on = take_declaration(&reader, found, context);
 		if (reader.failed) {
-			*ret_line = *ret_line ? *ret_line : line;
+			*ret_line = *ret_line ? *ret_line : reader.line;
 			recover(&reader);
 		}
 	}

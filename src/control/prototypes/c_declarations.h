@@ -38,6 +38,7 @@ struct c_function {
 	bool is_static;
 	bool is_whole; /* all was read; the number of parameters is within its limit */
 	const char *file; /* as in struct c_tokens */
+	unsigned line; /* on which the declaration begins */
 };
 
 /* Calls `found` for each function that is declared, in order; true: go on. False: out of memory, or
@@ -48,7 +49,9 @@ bool c_declarations_read(const char *text,
 
 /* Is its place known, as that of a number or a pointer? */
 bool c_type_is_plain(const struct c_type *type);
-/* Are those of all parameters, and of the result? */
+/* The first parameter's type, or the result's, whose place isn't known; NULL: all are. */
+const struct c_type *c_function_unknown_type(const struct c_function *function);
+/* Is there none, and is the function whole? */
 bool c_function_is_plain(const struct c_function *function);
 
 /* Appends the declaration in types of C's own: "int open(char *file, int oflag, ...);" */

@@ -10,8 +10,7 @@
 
 struct prototypes {
 	VEC(struct prototype) items; /* by name, after sort_items */
-	const char *unknown; /* a function whose types aren't known; NULL: none */
-	char unknown_name[C_NAME_MAX];
+	struct error *error; /* of a function that isn't plain */
 	bool is_shipped; /* leaves those out */
 };
 
@@ -60,6 +59,20 @@ static char *copy_name(const char *name)
 	return strdup(*start ? start : name);
 }
 
+static struct error *refuse(const struct c_function *function)
+{
+	const struct c_type *unknown = c_function_unknown_type(function);
+
+	if (!unknown)
+		return error_new(ERROR_USAGE, "line %u: %s: more than %d parameters",
+				 function->line, function->name, C_PARAMETERS_MAX);
+	return error_new(ERROR_USAGE,
+			 "line %u: %s: %s can't be an argument or a result itself: a struct, or a "
+			 "type that isn't known (declare a pointer, or 'typedef long NAME;')",
+			 function->line, function->name,
+			 unknown->tag[0] ? unknown->tag : "a struct");
+}
+
 static bool add_function(void *context, const struct c_function *function)
 {
 	struct prototypes *to = context;
@@ -68,8 +81,8 @@ static bool add_function(void *context, const struct c_function *function)
 	if (function->is_static && to->is_shipped)
 		return true;
 	if (!c_function_is_plain(function)) {
-		memcpy(to->unknown_name, function->name, sizeof(to->unknown_name));
-		to->unknown = to->unknown_name;
+		if (!to->is_shipped)
+			to->error = refuse(function);
 		return to->is_shipped;
 	}
 	one.name = strdup(function->name);
@@ -104,11 +117,8 @@ struct error *prototypes_parse(const char *text, struct prototypes **ret_prototy
 	if (!prototypes)
 		return error_new(ERROR_FAILED, "out of memory");
 	bool done = c_declarations_read(text, add_function, prototypes, &line);
-	if (!done && prototypes->unknown)
-		error = error_new(ERROR_USAGE,
-				  "%s: a struct, or a type that isn't known, can't be an argument or a "
-				  "result itself (declare a pointer, or 'typedef long NAME;')",
-				  prototypes->unknown);
+	if (prototypes->error)
+		error = take_ptr(&prototypes->error);
 	else if (!done)
 		error = error_new(ERROR_FAILED, "out of memory");
 	else if (line)

@@ -2,14 +2,6 @@
 
 #include <assert.h>
 
-uint32_t histogram_bucket(uint64_t value, unsigned bits)
-{
-	uint64_t steps = 1ULL << bits;
-	unsigned shift = 63 - (unsigned)__builtin_clzll(value | steps) - bits;
-
-	return (uint32_t)((uint64_t)shift * steps + (value >> shift));
-}
-
 uint64_t histogram_middle(uint32_t bucket, unsigned bits)
 {
 	uint32_t steps = 1u << bits;

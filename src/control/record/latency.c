@@ -177,18 +177,26 @@ static void push(struct reading *reading, uint32_t id)
 {
 	struct latency_stream *stream = reading->stream;
 	struct latency_function *function = function_at(reading, id);
-	struct latency_call call = { .id = id, .below = function->top };
 
-	if (stream->calls.count < DEPTH_MAX && vec_push(&stream->calls, call))
-		function->top = (uint32_t)stream->calls.count - 1;
+	if (stream->calls.count >= DEPTH_MAX ||
+	    (stream->calls.count == stream->calls.room && !vec_reserve(&stream->calls, 1)))
+		return;
+	/* member by member: a processor waits for stores that it loads at once in another width */
+	struct latency_call *call = &stream->calls.items[stream->calls.count];
+	call->id = id;
+	call->below = function->top;
+	call->children = 0;
+	call->inside = 0;
+	function->top = (uint32_t)stream->calls.count++;
 }
 
-static struct latency_call pop(struct reading *reading)
+/* The call is valid until the next push. */
+static const struct latency_call *pop(struct reading *reading)
 {
 	struct latency_stream *stream = reading->stream;
-	struct latency_call call = stream->calls.items[--stream->calls.count];
+	const struct latency_call *call = &stream->calls.items[--stream->calls.count];
 
-	function_at(reading, call.id)->top = call.below;
+	function_at(reading, call->id)->top = call->below;
 	return call;
 }
 
@@ -196,12 +204,12 @@ static struct latency_call pop(struct reading *reading)
 static void drop(struct reading *reading)
 {
 	struct latency_stream *stream = reading->stream;
-	struct latency_call call = pop(reading);
+	const struct latency_call *call = pop(reading);
 
-	if (call.below != LATENCY_NONE)
-		stream->calls.items[call.below].inside += call.inside;
+	if (call->below != LATENCY_NONE)
+		stream->calls.items[call->below].inside += call->inside;
 	if (stream->calls.count)
-		vec_last(&stream->calls)->children += call.children;
+		vec_last(&stream->calls)->children += call->children;
 }
 
 /* (O2) Did the call begin before the last loss? */
@@ -264,8 +272,7 @@ static void end_call(struct reading *reading, uint32_t id, uint64_t duration)
 	}
 	while (stream->calls.count - 1 > top)
 		drop(reading);
-	struct latency_call call = pop(reading);
-	count_call(reading, id, &call, duration);
+	count_call(reading, id, pop(reading), duration);
 }
 
 static void begin_batch(struct reading *reading)

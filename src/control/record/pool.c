@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define POOL_TELL_CHUNKS 16 /* that are freed before threads are told */
+
 bool pool_fits(uint64_t size, uint32_t small_count, uint32_t big_count)
 {
 	uint64_t chunks = (uint64_t)small_count + big_count;
@@ -54,12 +56,14 @@ void pool_thread(const struct pool *pool, uint32_t index, struct dt_thread *ret_
 	pool_copy(ret_thread, &pool->base->threads[index], sizeof(*ret_thread) / 8);
 }
 
-/* Tells threads that wait for room to look again (B8). Pairs with slow_wait in the agent, which
- * sets `room_wanted`, then looks for room again. */
-static void pool_make_room(const struct pool *pool)
+/* Pairs with slow_wait in the agent, which sets `room_wanted`, then looks for room again. */
+void pool_tell_room(struct pool *pool)
 {
 	struct dt_pool *base = pool->base;
 
+	if (!pool->untold)
+		return;
+	pool->untold = 0;
 	__atomic_store_n(&base->expired, 0, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&base->room, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&base->room_wanted, __ATOMIC_SEQ_CST) &&
@@ -67,7 +71,7 @@ static void pool_make_room(const struct pool *pool)
 		syscall(SYS_futex, &base->room, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-void pool_free_chunk(const struct pool *pool, uint32_t index, uint32_t used)
+void pool_free_chunk(struct pool *pool, uint32_t index, uint32_t used)
 {
 	bool small = index < pool->small_count;
 	uint32_t generation = DT_CHUNK_GENERATION(pool_word(pool, index));
@@ -82,7 +86,10 @@ void pool_free_chunk(const struct pool *pool, uint32_t index, uint32_t used)
 			 __ATOMIC_RELEASE);
 	__atomic_fetch_add(small ? &pool->base->small_free : &pool->base->big_free, 1,
 			   __ATOMIC_RELEASE);
-	pool_make_room(pool);
+	/* A thread that is woken for each chunk, fills it and waits again, costs more than it
+	 * records. */
+	if (++pool->untold >= POOL_TELL_CHUNKS)
+		pool_tell_room(pool);
 	/* The next thread that looks for a chunk takes this one: it is still in a cache. */
 	__atomic_store_n(small ? &pool->base->small_hint : &pool->base->big_hint,
 			 small ? index : index - pool->small_count, __ATOMIC_RELAXED);

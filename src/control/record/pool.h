@@ -19,6 +19,7 @@ struct pool {
 	uint64_t *words;
 	struct dt_chunk *descs;
 	uint64_t chunks_offset;
+	uint32_t untold; /* chunks that were freed since pool_tell_room */
 };
 
 /* Do that many chunks fit into a pool of `size` bytes? */
@@ -45,7 +46,10 @@ static inline void *pool_chunk(const struct pool *pool, uint32_t index)
 void pool_desc(const struct pool *pool, uint32_t index, struct dt_chunk *ret_desc);
 void pool_thread(const struct pool *pool, uint32_t index, struct dt_thread *ret_thread);
 /* Zeroes `used` bytes and gives the chunk back: its events are in the trace, or counted. */
-void pool_free_chunk(const struct pool *pool, uint32_t index, uint32_t used);
+void pool_free_chunk(struct pool *pool, uint32_t index, uint32_t used);
+/* Tells threads that wait for room to look again (B8), if chunks were freed. pool_free_chunk tells
+ * some threads by itself; call this when nothing more is freed for now. */
+void pool_tell_room(struct pool *pool);
 void pool_free_thread(const struct pool *pool, uint32_t index);
 
 #endif

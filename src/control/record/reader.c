@@ -20,7 +20,7 @@
  *      to its last.
  * (V6) A buffer of reader_totals.buffer_needed bytes would have held all events of fixed size: at
  *      no time do more events wait to be read than are in the pool, and were lost. Of events of
- *      variable size the mean counts.
+ *      variable size the mean counts. Each thread that lost events has a chunk more there.
  */
 #include "reader.h"
 
@@ -292,7 +292,7 @@ static struct error *reader_read_thread(struct reader *reader, enum reader_purpo
 			return NULL;
 		}
 		bool force = !owned && (final || count - i > READER_PATIENCE);
-		struct error *error = readout_chunk(reader, entry, force, &result);
+		struct error *error = readout_chunk(reader, entry, count - i, force, &result);
 		if (error)
 			return error;
 		if (owned || result == READOUT_WAITS)
@@ -337,6 +337,7 @@ static struct error *reader_run(struct reader *reader, enum reader_purpose purpo
 	reader->wake_seen = __atomic_load_n(&reader->pool.base->wake, __ATOMIC_SEQ_CST);
 	for (int round = 0; !error && gap && round < READER_ROUNDS; round++)
 		error = reader_round(reader, purpose, &chunks, &gap);
+	pool_tell_room(&reader->pool);
 	readout_tell_types(reader);
 	if (ret_chunks && !error)
 		*ret_chunks = chunks;
@@ -393,6 +394,7 @@ static struct error *reader_end_thread(struct reader *reader, uint32_t thread)
 
 	pool_thread(&reader->pool, thread, &record);
 	stream_note_lost(stream, &reader->sink, record.lost);
+	reader->lossy += stream->lost != 0;
 	return stream_finish(stream, &reader->sink, reader_now(reader));
 }
 
@@ -440,8 +442,11 @@ static struct error *reader_end_homeless(struct reader *reader)
 	return stream_finish(&stream, &reader->sink, reader_now(reader));
 }
 
-/* (V6) Chunks are never quite full: a quarter of the memory is in small ones, half of which a large
- * event may waste. */
+/* (V6) Chunks are never quite full: half of the memory is in small ones, half of which a large
+ * event may waste. A thread that lost events may have had no chunk at all, as others kept theirs,
+ * and threads that have few events to record may take big chunks. Half is added, as the next run
+ * won't be quite the same: under the same load redis lacked room in five runs of eight, which
+ * needed about 75 to 111 MiB. */
 static uint64_t reader_needed_buffer(const struct reader *reader)
 {
 	const struct reader_totals *totals = &reader->totals;
@@ -456,7 +461,14 @@ static uint64_t reader_needed_buffer(const struct reader *reader)
 			size = mean;
 		bytes += reader->tallied[id] * size;
 	}
-	return bytes ? now + bytes + bytes / 7 + DT_CHUNK_BIG : 0;
+	if (!bytes)
+		return 0;
+	bytes += bytes / 3 + reader->lossy * 2 * DT_CHUNK_SMALL;
+	uint64_t idle = (uint64_t)reader->lossy * DT_CHUNK_BIG;
+	uint64_t needed = now + bytes + (idle < bytes ? idle : bytes) + DT_CHUNK_BIG;
+	if (needed < DT_POOL_MAX && needed + needed / 2 > DT_POOL_MAX)
+		return DT_POOL_MAX;
+	return needed + needed / 2;
 }
 
 void reader_close_trace(struct reader *reader)
@@ -464,9 +476,14 @@ void reader_close_trace(struct reader *reader)
 	reader->sink.is_closed = true;
 }
 
-struct error *reader_finish(struct reader *reader, struct reader_totals *ret_totals)
+void reader_give_up(struct reader *reader)
 {
 	reader->sink.gives_up = true;
+}
+
+struct error *reader_finish(struct reader *reader, struct reader_totals *ret_totals)
+{
+	reader_give_up(reader);
 	struct error *error = reader_run(reader, READER_FINISH, NULL);
 
 	if (!error)

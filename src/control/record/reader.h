@@ -170,6 +170,8 @@ struct error *reader_snapshot(const struct reader *reader, struct trace_writer *
 /* The metadata doesn't have all kinds of events, and can't get them: a packet with such an event
  * would make the whole trace unreadable. What reader_finish finds from now on is lost. */
 void reader_close_trace(struct reader *reader);
+/* From now on, events that no file takes are lost, and counted (H39): reader_finish tells why. */
+void reader_give_up(struct reader *reader);
 
 /* Reads all chunks, once the probes or the target are gone. Counts incomplete events as holes.
  * Losses that no packet could carry yet get packets of their own. Events that can't be written are

@@ -56,6 +56,7 @@ struct reader {
 	uint64_t *unwritten; /* by id: events that no file took */
 	uint64_t *tallied; /* by id: losses that the target counts, as far as believed */
 	struct losses losses; /* of all ids */
+	uint32_t lossy; /* threads that lost events, of those that have ended */
 	uint8_t *padding;
 	size_t type_count;
 	uint64_t *buffer; /* one big chunk */
@@ -120,9 +121,10 @@ struct error *open_calls_write(struct reader *reader);
 struct stream *readout_stream(struct reader *reader, uint32_t thread);
 struct reader_progress *readout_progress(struct reader *reader, uint32_t index, uint64_t word);
 
-/* Reads on in a chunk. `force`: skip incomplete events. */
-struct error *readout_chunk(struct reader *reader, const struct reader_entry *entry, bool force,
-			    enum readout_result *ret_result);
+/* Reads on in the first of these chunks of a thread; whole ones that follow it may be read with it
+ * (V7). `force`: skip incomplete events. *ret_result is that of the first. */
+struct error *readout_chunk(struct reader *reader, const struct reader_entry *entries, size_t count,
+			    bool force, enum readout_result *ret_result);
 
 /* Adds the events that a chunk's owner claims to be in it, once the chunk has been read. */
 void readout_account(struct reader *reader, const struct reader_entry *entry);

@@ -3,6 +3,9 @@
  *
  * (V3) Events are counted as hits when their packet has been written, and as lost when the trace
  *      ends without them.
+ * (V7) Chunks of a thread that follow one another share a packet, as many whole ones as fit: a
+ *      packet by itself costs as much as several KiB of events. reader_progress tells of each that
+ *      it has been read, once the packet is written.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -16,7 +19,7 @@
 
 static struct error *readout_measure_type(struct reader *reader, size_t id)
 {
-	const struct event_type *type = &reader->options.types->items[id];
+	struct event_type *type = &reader->options.types->items[id];
 	size_t end = type->size ? sizeof(uint64_t) : 0;
 
 	if (type->size % 8 || type->size > DT_EVENT_SIZE_MAX)
@@ -32,6 +35,7 @@ static struct error *readout_measure_type(struct reader *reader, size_t id)
 		return NULL;
 	}
 	if (type->is_variable) {
+		event_type_learn(type);
 		reader->sizes[id] = WALK_VARIABLE;
 		return NULL;
 	}
@@ -294,9 +298,76 @@ static void readout_start(struct reader *reader, const struct reader_entry *entr
 	stream_note_lost(stream, &reader->sink, desc->lost);
 }
 
-struct error *readout_chunk(struct reader *reader, const struct reader_entry *entry, bool force,
-			    enum readout_result *ret_result)
+/* ---- chunks that share a packet ----------------------------------------------------------- */
+
+/* Can the chunk's events stand behind those of the walk, in one packet? Continues the walk. */
+static bool readout_follows(const struct reader *reader, const struct reader_entry *entry,
+			    uint64_t lost, struct walk *walk)
 {
+	const struct reader_progress *progress = &reader->progress[entry->index];
+	uint32_t generation = DT_CHUNK_GENERATION(entry->word);
+	uint64_t now = reader_now(reader);
+	struct dt_chunk desc;
+
+	if (DT_CHUNK_STATE(entry->word) != DT_CHUNK_PUBLISHED ||
+	    (progress->generation == generation && progress->begun))
+		return false;
+	pool_desc(&reader->pool, entry->index, &desc);
+	uint32_t extent = readout_extent(reader, entry->index, entry->word, &desc);
+	uint64_t begin = desc.begin < now ? desc.begin : now;
+	bool is_near = begin < walk->clock ? walk->clock - begin <= STREAM_SKEW :
+					     !((begin - walk->clock) >> (DT_CLOCK_GAP_SHIFT - 1));
+	if (!is_near || desc.lost != lost || !extent ||
+	    (size_t)(walk->to - reader->buffer) * 8 + extent > DT_CHUNK_BIG)
+		return false;
+	walk->from = pool_chunk(&reader->pool, entry->index);
+	walk->words = extent / 8;
+	walk->clock = begin < walk->clock ? walk->clock : begin;
+	return true;
+}
+
+/* (V7) Copies the chunks behind the first one, too, up to one that doesn't fit or isn't complete.
+ * Returns their number. */
+static size_t readout_join(const struct reader *reader, const struct reader_entry *entries,
+			   size_t count, uint64_t lost, struct walk *walk)
+{
+	size_t joined = 0;
+
+	while (joined + 1 < count &&
+	       entries[joined + 1].sequence == entries[joined].sequence + 1) {
+		struct walk before = *walk;
+
+		if (!readout_follows(reader, &entries[joined + 1], lost, walk))
+			break;
+		walk_on(walk);
+		if (walk->stop != WALK_END) { /* it is read by itself */
+			walk_uncount(walk, before.to, walk->count - before.count);
+			*walk = before;
+			break;
+		}
+		joined++;
+	}
+	return joined;
+}
+
+/* Notes that their packet has been written. */
+static void readout_note_joined(struct reader *reader, const struct reader_entry *entries,
+				size_t count, uint64_t clock)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct reader_progress *progress =
+			readout_progress(reader, entries[i].index, entries[i].word);
+
+		progress->begun = true;
+		progress->clock = clock;
+		progress->done = pool_chunk_size(&reader->pool, entries[i].index);
+	}
+}
+
+struct error *readout_chunk(struct reader *reader, const struct reader_entry *entries, size_t count,
+			    bool force, enum readout_result *ret_result)
+{
+	const struct reader_entry *entry = &entries[0];
 	struct stream *stream = readout_stream(reader, entry->thread);
 	struct reader_progress *progress = readout_progress(reader, entry->index, entry->word);
 	bool published = DT_CHUNK_STATE(entry->word) == DT_CHUNK_PUBLISHED;
@@ -308,11 +379,15 @@ struct error *readout_chunk(struct reader *reader, const struct reader_entry *en
 	uint32_t end = progress->done + (uint32_t)walk.words * 8;
 	for (;;) {
 		walk_events(&walk);
+		size_t joined = walk.count && published && walk.stop == WALK_END ?
+					readout_join(reader, entries, count, desc.lost, &walk) :
+					0;
 		if (walk.stop == WALK_PENDING && walk.clock < reader->unfinished)
 			reader->unfinished = walk.clock;
 		struct error *error = readout_write(reader, stream, &walk);
 		if (error)
 			return error;
+		readout_note_joined(reader, entries + 1, joined, walk.clock);
 		progress->begun = true;
 		progress->found += walk.count;
 		progress->clock = walk.clock;

@@ -8,6 +8,8 @@
 /* Only an enemy fills more holes than that in one chunk while we look. */
 #define WALK_FILLS_MAX 64
 #define ID_MASK (DT_EVENT_ID_MASK | DT_EVENT_PENDING)
+#define COPY_WORDS 4 /* that walk_copy copies at a time */
+#define RUN_EVENTS 4
 
 static inline uint64_t walk_load(const uint64_t *from)
 {
@@ -90,6 +92,24 @@ __attribute__((target("avx2"))) static size_t walk_bare(const uint64_t *from, ui
 	return at;
 }
 
+/* Copies the words behind a header. Copies more where that stays within the `left` words: the next
+ * event overwrites it, and copies of one length need no branches that depend on the event. */
+static inline void walk_copy(uint64_t *to, const uint64_t *from, size_t words, size_t left)
+{
+	if (words + COPY_WORDS > left) {
+		for (size_t i = 1; i < words; i++)
+			to[i] = __atomic_load_n(from + i, __ATOMIC_RELAXED);
+		return;
+	}
+	for (size_t i = 1; i < words; i += COPY_WORDS) {
+		__m128i low = _mm_loadu_si128((const __m128i *)(from + i));
+		__m128i high = _mm_loadu_si128((const __m128i *)(from + i + 2));
+
+		_mm_storeu_si128((__m128i *)(to + i), low);
+		_mm_storeu_si128((__m128i *)(to + i + 2), high);
+	}
+}
+
 /*
  * Copies a run of events of one kind, which is usual: as long as the id stays the same, its size
  * needn't be looked up, so the next header can be loaded before this one is judged. Uses locals,
@@ -122,8 +142,7 @@ static inline void walk_run(struct walk *walk, uint64_t id, size_t words)
 		}
 		clock += ahead;
 		*to = clock << DT_EVENT_ID_BITS | id;
-		for (size_t i = 1; i < words; i++)
-			to[i] = __atomic_load_n(from + i, __ATOMIC_RELAXED);
+		walk_copy(to, from, words, left);
 	}
 	walk->from = from;
 	walk->to = to;
@@ -134,6 +153,87 @@ static inline void walk_run(struct walk *walk, uint64_t id, size_t words)
 	walk->hits[id] += count;
 	if (count)
 		walk->last_id = (uint32_t)id;
+}
+
+/* Bytes of a copied event of variable size; 0: it doesn't match its type. */
+static inline size_t walk_measure(const struct walk *walk, uint64_t id, const uint64_t *event,
+				  size_t size)
+{
+	const struct event_type *type = &walk->types->items[id];
+
+	if (type->is_pair)
+		event_measure_pair(type, event, size, &size);
+	else
+		size = event_measure(type, event, size);
+	return size;
+}
+
+/* Copies the fields of an event of variable size, without its size word. Returns the words that it
+ * takes in the chunk; 0: it doesn't match its type. *ret_size: bytes of the copy, with a header. */
+static inline size_t walk_take(const struct walk *walk, uint64_t id, const uint64_t *from,
+			       uint64_t *to, size_t left, size_t *ret_size)
+{
+	uint64_t word = left >= 2 ? walk_load(from + 1) : 0;
+	size_t size = dt_event_size(word), span = dt_event_span(word);
+	size_t words = (size + 7) / 8;
+
+	if (size < 16 || size > DT_EVENT_SIZE_MAX || span % 8 || span / 8 < words ||
+	    span > DT_EVENT_SIZE_MAX || span / 8 > left)
+		return 0;
+	for (size_t i = 2; i < words; i++)
+		to[i - 1] = __atomic_load_n(from + i, __ATOMIC_RELAXED);
+	*ret_size = size - 8;
+	return walk_measure(walk, id, to, (words - 1) * 8) == *ret_size ? span / 8 : 0;
+}
+
+/* Copies events until one comes that isn't complete or doesn't match, or is the RUN_EVENTS-th of
+ * its kind and of fixed size: then walk_run is faster. Not the first event of a walk. Uses locals,
+ * as walk_run does. */
+static void walk_mixed(struct walk *walk)
+{
+	const uint64_t *from = walk->from;
+	const uint32_t *sizes = walk->sizes;
+	uint64_t *to = walk->to, *hits = walk->hits;
+	uint64_t clock = walk->clock, count = 0, last = walk->last_id;
+	uint32_t id_count = walk->id_count;
+	size_t left = walk->words, same = 0, padding = walk->last_padding;
+
+	while (left && same < RUN_EVENTS) {
+		uint64_t header = walk_load(from), id = header & ID_MASK;
+
+		if (id >= id_count || !header) /* a pending one has an id beyond all */
+			break;
+		size_t span = sizes[id] / 8, size = sizes[id];
+		uint64_t ahead = walk_ahead(header, clock);
+		if (ahead >> DT_CLOCK_GAP_SHIFT)
+			break;
+		if (size & WALK_VARIABLE) {
+			span = walk_take(walk, id, from, to, left, &size);
+			if (!span)
+				break;
+			padding = -size % 8;
+		} else if (span - 1 >= left) { /* unknown, or it isn't all there */
+			break;
+		} else {
+			walk_copy(to, from, span, left);
+			same = id == last ? same + 1 : 0;
+		}
+		clock += ahead;
+		*to = clock << DT_EVENT_ID_BITS | id;
+		hits[id]++;
+		last = id;
+		from += span;
+		to += (size + 7) / 8;
+		left -= span;
+		count++;
+	}
+	walk->from = from;
+	walk->to = to;
+	walk->words = left;
+	walk->clock = clock;
+	walk->count += count;
+	walk->last_id = (uint32_t)last;
+	walk->last_padding = (uint32_t)padding;
 }
 
 /* Copies the first event alone, for its clock. */
@@ -165,44 +265,28 @@ static uint64_t walk_stamp(struct walk *walk, uint64_t header, uint64_t id)
 	return walk->clock << DT_EVENT_ID_BITS | id;
 }
 
-/* Bytes of a copied event of variable size; 0: it doesn't match its type. */
-static size_t walk_measure(const struct walk *walk, uint64_t id, const uint64_t *event, size_t size)
-{
-	const struct event_type *type = &walk->types->items[id];
-
-	if (type->is_pair)
-		event_measure_pair(type, event, size, &size);
-	else
-		size = event_measure(type, event, size);
-	return size;
-}
-
-/* Copies an event of variable size, without its size word. False: it doesn't match its type. */
+/* Copies an event of variable size. False: it doesn't match its type. */
 static bool walk_variable(struct walk *walk, uint64_t header, uint64_t id)
 {
-	uint64_t word = walk->words >= 2 ? walk_load(walk->from + 1) : 0;
-	size_t size = dt_event_size(word), span = dt_event_span(word);
-	size_t words = (size + 7) / 8;
+	size_t size, span = walk_take(walk, id, walk->from, walk->to, walk->words, &size);
 
-	if (size < 16 || size > DT_EVENT_SIZE_MAX || span % 8 || span / 8 < words ||
-	    span > DT_EVENT_SIZE_MAX || span / 8 > walk->words)
-		return false;
-	for (size_t i = 2; i < words; i++)
-		walk->to[i - 1] = __atomic_load_n(walk->from + i, __ATOMIC_RELAXED);
-	if (walk_measure(walk, id, walk->to, (words - 1) * 8) != size - 8)
+	if (!span)
 		return false;
 	walk->to[0] = walk_stamp(walk, header, id);
-	walk->last_padding = (uint32_t)(words * 8 - size);
-	walk->from += span / 8;
-	walk->to += words - 1;
-	walk->words -= span / 8;
+	walk->last_padding = (uint32_t)(-size % 8);
+	walk->from += span;
+	walk->to += (size + 7) / 8;
+	walk->words -= span;
 	return true;
 }
 
-void walk_events(struct walk *walk)
+void walk_on(struct walk *walk)
 {
-	walk->count = 0;
 	while (walk->words) {
+		if (walk->count)
+			walk_mixed(walk);
+		if (!walk->words)
+			break;
 		uint64_t header = walk_load(walk->from);
 		uint64_t id = header & ID_MASK;
 		size_t words = walk_size(walk, id);
@@ -233,6 +317,12 @@ void walk_events(struct walk *walk)
 		}
 	}
 	walk->stop = WALK_END;
+}
+
+void walk_events(struct walk *walk)
+{
+	walk->count = 0;
+	walk_on(walk);
 }
 
 void walk_uncount(struct walk *walk, const uint64_t *events, uint64_t count)

@@ -47,7 +47,7 @@ struct walk {
 	/* findings: */
 	enum walk_stop stop;
 	uint64_t stopped_by; /* the header */
-	uint64_t count; /* events copied by the last walk_events */
+	uint64_t count; /* events copied by the last walk_events, and by walk_on since */
 	uint64_t first_clock; /* of the first of them */
 	uint32_t last_id; /* of the last of them */
 	uint32_t last_padding; /* bytes after its last field, if it is of variable size */
@@ -58,6 +58,8 @@ struct walk {
 
 /* Copies events until walk->stop. */
 void walk_events(struct walk *walk);
+/* As walk_events, behind events that were copied: `count` and `first_clock` are of all of them. */
+void walk_on(struct walk *walk);
 
 /* Subtracts `count` copied events from the hits. */
 void walk_uncount(struct walk *walk, const uint64_t *events, uint64_t count);

@@ -9,9 +9,9 @@
 #include "remote_map.h"
 #include "shared/layout.h"
 
-struct error *private_memory_map(struct stop *stop, const struct private_memory *memory, taddr at)
+static struct remote_map_request request_for(const struct private_memory *memory, taddr at)
 {
-	const struct remote_map_request request = {
+	return (struct remote_map_request){
 		.at = at,
 		.size = memory->size,
 		.prot = PROT_READ | PROT_WRITE,
@@ -20,6 +20,18 @@ struct error *private_memory_map(struct stop *stop, const struct private_memory 
 		.fd = -1,
 		.what = memory->what,
 	};
+}
+
+void private_memory_ahead(struct ahead *list, const struct private_memory *memory, taddr at)
+{
+	const struct remote_map_request request = request_for(memory, at);
+
+	remote_map_ahead(list, &request, -1);
+}
+
+struct error *private_memory_map(struct stop *stop, const struct private_memory *memory, taddr at)
+{
+	const struct remote_map_request request = request_for(memory, at);
 	const uint64_t mark = DT_PRIVATE_MARK;
 
 	assert(at.v && at.v % DT_PAGE == 0 && memory->size % DT_PAGE == 0);
@@ -53,11 +65,27 @@ struct error *private_memory_find(struct proc *proc, const struct private_memory
 				  bool *ret_found)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
+	const struct mapping *before =
+		proc->maps_before ? maps_find(proc->maps_before, at) : NULL;
+
+	if (before && maps_confirm(proc, before)) {
+		*ret_found = private_memory_is_in(proc, proc->maps_before, memory, at);
+		return NULL;
+	}
 	struct error *error = maps_read(proc, &maps);
 
 	if (!error)
 		*ret_found = private_memory_is_in(proc, &maps, memory, at);
 	return error;
+}
+
+struct error *private_memory_list(struct proc *proc, const struct private_memory *memory, taddr at,
+				  struct remote_map_list *list)
+{
+	bool mapped = false;
+	struct error *error = at.v ? private_memory_find(proc, memory, at, &mapped) : NULL;
+
+	return error || !mapped ? error : remote_map_list_add(list, at, memory->size);
 }
 
 struct error *private_memory_unmap(struct stop *stop, const struct private_memory *memory, taddr at)

@@ -12,7 +12,7 @@
 #ifndef DYNTRACE_PRIVATE_MEMORY_H
 #define DYNTRACE_PRIVATE_MEMORY_H
 
-#include "control/stop/stop.h"
+#include "ahead.h"
 #include "control/proc/proc.h"
 
 struct private_memory {
@@ -24,6 +24,8 @@ struct private_memory {
 
 /* Maps the memory, and marks it. Fails if anything else is mapped there. */
 struct error *private_memory_map(struct stop *stop, const struct private_memory *memory, taddr at);
+/* Adds the call by which it does (ahead.h). */
+void private_memory_ahead(struct ahead *list, const struct private_memory *memory, taddr at);
 /* Is the memory mapped there? */
 struct error *private_memory_find(struct proc *proc, const struct private_memory *memory, taddr at,
 				  bool *ret_found);
@@ -32,5 +34,9 @@ bool private_memory_is_in(struct proc *proc, const struct maps *maps,
 			  const struct private_memory *memory, taddr at);
 struct error *private_memory_unmap(struct stop *stop, const struct private_memory *memory,
 				   taddr at);
+/* Adds the memory to a list of what is to be unmapped, if it is mapped there. */
+struct remote_map_list;
+struct error *private_memory_list(struct proc *proc, const struct private_memory *memory, taddr at,
+				  struct remote_map_list *list);
 
 #endif

@@ -22,6 +22,7 @@
 #include <assert.h>
 #include <elf.h>
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,13 +34,11 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "control/fence/user_dispatch.h"
 #include "control/proc/judged.h"
 #include "control/fence/fence.h"
 #include "control/proc/proc_status.h"
 #include "control/stop/fitness.h"
-#include "control/stop/sigframe.h"
-#include "syscall_gadget.h"
+#include "remote_state.h"
 #include "control/stop/restart.h"
 #include "control/stop/rseq.h"
 
@@ -47,35 +46,15 @@
 #define REMOTE_END_LOOKS 20
 #define SYSCALL_AND_RET 3u /* bytes */
 #define REMOTE_SUSPEND (1ul << 21) /* PTRACE_O_SUSPEND_SECCOMP */
+#define REMOTE_SPINS 100u /* looks of half a microsecond each */
 #define REMOTE_CALL_US 10000000 /* for one call; a longer one is a failure */
-
-struct remote {
-	struct stop *stop;
-	unsigned borrowers;
-	size_t index;
-	struct syscall_gadgets gadgets;
-	uint64_t mask;
-	bool filtered; /* its filters, read or judged, are asked before each call */
-	struct filters filters; /* of the thread */
-	struct user_dispatch dispatch; /* to be put back; `on` is 0: as it is (S7) */
-	struct user_dispatch_guard guard;
-	bool locks; /* the process locks memory, as far as is known, */
-	bool has_mapped; /* one mapping of ours is there since, */
-	bool locks_known; /* and was looked at */
-	bool entered; /* registers and mask are changed */
-	bool adrift; /* in a function that didn't return: the frame leads the thread back */
-	struct sigframe frame;
-	uint8_t stack[FRAME_MAX]; /* the thread's own bytes under the frame */
-	uint8_t xstate[FRAME_XSTATE_MAX];
-	size_t xstate_size;
-};
 
 pid_t remote_thread(const struct remote *remote)
 {
 	return remote->stop->threads.items[remote->index].tid;
 }
 
-static struct error *ptrace_failed(const struct remote *remote, const char *what)
+struct error *remote_ptrace_failed(const struct remote *remote, const char *what)
 {
 	if (errno == ESRCH)
 		return held_gone(remote->stop);
@@ -102,26 +81,66 @@ static bool is_dispatched(const struct remote *remote, size_t index)
 	       !user_dispatch_spares(&dispatch, remote->gadgets.restorer.v + remote->gadgets.home);
 }
 
-static struct error *choose(struct remote *remote, uint64_t *ret_top)
+enum { CHOICE_DISPATCHED = 1, CHOICE_TRAPPED = 2, CHOICES = 4 }; /* the worst last */
+
+/* Chooses by these mappings. *ret_top 0: no thread is fit. (H10) A thread that has run into a trap
+ * comes last: if the controller were killed just when the registers are ours and the mask isn't
+ * yet, or no longer, the trap's handler would find our registers. */
+static struct error *choose_by(struct remote *remote, const struct maps *maps, uint64_t *ret_top,
+			       struct thread_status *ret_status)
 {
 	struct stop *stop = remote->stop;
-	_cleanup_(maps_free) struct maps maps = { 0 };
-	struct error *err = maps_read(stop->proc, &maps);
+	struct error *err = syscall_gadget_find(stop->proc, maps, &remote->gadgets);
 
-	if (err || (err = syscall_gadget_find(stop->proc, &maps, &remote->gadgets)))
-		return err;
-	for (int dispatched = 0; dispatched <= 1; dispatched++) {
-		for (size_t i = 0; i < stop->threads.count; i++) {
-			if (is_dispatched(remote, i) != dispatched ||
-			    !fitness_check(stop, i, &maps, ret_top))
-				continue;
-			remote->index = i;
-			return NULL;
-		}
+	for (size_t n = 0; !err && n < CHOICES * stop->threads.count; n++) {
+		size_t i = n % stop->threads.count, choice = n / stop->threads.count;
+		bool trapped = choice & CHOICE_TRAPPED;
+
+		if (is_dispatched(remote, i) != (choice & CHOICE_DISPATCHED) ||
+		    !fitness_check(stop, i, maps, ret_top))
+			continue;
+		remote->index = i;
+		err = proc_status_read(stop->proc->pid, remote_thread(remote), ret_status);
+		if (err || !(ret_status->pending & 1ULL << (SIGTRAP - 1)) == !trapped)
+			return err;
 	}
-	return error_new(ERROR_FAILED,
-			 "no held thread of process %d can be borrowed for a system call",
-			 stop->proc->pid);
+	*ret_top = 0;
+	return err;
+}
+
+/* Has the thread its thread block still? Then its stack, by which it was chosen, is the one that
+ * was there before the stop. (The code was compared again.) */
+static bool has_block(const struct remote *remote)
+{
+	uint64_t block = remote->stop->threads.items[remote->index].regs.fs_base, self = 0;
+	_cleanup_error_ struct error *unreadable =
+		mem_read(remote->stop->proc, taddr_of(block), &self, sizeof(self));
+
+	return !unreadable && self == block;
+}
+
+static struct error *choose(struct remote *remote, uint64_t *ret_top,
+			    struct thread_status *ret_status)
+{
+	const struct proc *proc = remote->stop->proc;
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct error *err = NULL;
+
+	/* the list of all mappings takes longer to read than all else here, with threads held */
+	if (proc->maps_before) {
+		err = choose_by(remote, proc->maps_before, ret_top, ret_status);
+		if (!err && *ret_top && has_block(remote))
+			return NULL;
+		error_free(err);
+	}
+	err = maps_read(proc, &maps);
+	if (!err)
+		err = choose_by(remote, &maps, ret_top, ret_status);
+	if (!err && !*ret_top)
+		err = error_new(ERROR_FAILED,
+				"no held thread of process %d can be borrowed for a system call",
+				proc->pid);
+	return err;
 }
 
 /* ---- frame ----------------------------------------------------------------------------------- */
@@ -153,11 +172,12 @@ static struct error *build_frame(struct remote *remote, uint64_t top,
 
 	remote->xstate_size = fitness_read_xstate(tid, remote->xstate);
 	if (!remote->xstate_size)
-		return ptrace_failed(remote, "read the vector registers");
+		return remote_ptrace_failed(remote, "read the vector registers");
 	if (ptrace(PTRACE_GETSIGMASK, tid, sizeof(remote->mask), &remote->mask))
-		return ptrace_failed(remote, "read the signal mask");
+		return remote_ptrace_failed(remote, "read the signal mask");
 	input.regs = way_back(remote, status);
 	input.mask = remote->mask;
+	remote->signal = ahead_find_signal(status, remote->mask);
 	input.restorer = remote->gadgets.restorer.v;
 	input.xstate_size = remote->xstate_size;
 	sigframe_build(&input, &remote->frame);
@@ -191,32 +211,63 @@ static struct error *refuse(const struct remote *remote, long number, uint32_t a
 			 filters_text(answer, text), fence_call_name(number));
 }
 
+/* (E4) The answers of the borrowed thread's filters. NULL: its filters can't be read. */
+static struct answers *read_answers(struct remote *remote)
+{
+	struct answers *answers = &remote->stop->proc->answers;
+
+	if (remote->generation && remote->generation == answers->generation)
+		return answers;
+	if (answers_read(answers, remote_thread(remote)) != FILTERS_READ)
+		return NULL;
+	remote->generation = answers->generation;
+	return answers;
+}
+
 /* The `syscall` instruction's address, plus its length, is what a filter sees. */
-static struct error *check_call(const struct remote *remote, long number, const uint64_t args[6],
-				taddr from)
+static uint32_t ask(struct remote *remote, long number, const uint64_t args[6], taddr from)
 {
 	const struct proc *proc = remote->stop->proc;
 	struct bpf_call call = fence_call(number, args, from.v + 2);
-	uint32_t answer = judged_is(proc) ? verdict_answer(&proc->verdict, number, args) :
-					    filters_answer(&remote->filters, &call);
+
+	if (judged_is(proc))
+		return verdict_answer(&proc->verdict, number, args);
+	struct answers *answers = read_answers(remote);
+	if (!answers)
+		return SECCOMP_RET_KILL_PROCESS;
+	return answers_allow(answers, number, args) ? SECCOMP_RET_ALLOW :
+						      filters_answer(&answers->filters, &call);
+}
+
+static struct error *check_call(struct remote *remote, long number, const uint64_t args[6],
+				taddr from)
+{
+	uint32_t answer = ask(remote, number, args, from);
 
 	return filters_is_allowed(answer) ? NULL : refuse(remote, number, answer);
+}
+
+bool remote_is_allowed(struct remote *remote, long number, const uint64_t args[6], taddr from,
+		       bool open)
+{
+	if (!remote->filtered)
+		return true;
+	if (!open || judged_is(remote->stop->proc)) /* a verdict is one for all descriptors */
+		return filters_is_allowed(ask(remote, number, args, from));
+	struct answers *answers = read_answers(remote);
+	return answers && answers_allow(answers, number, args);
 }
 
 /* Goes home by rt_sigreturn if the controller is killed (H14): not where that kills. */
 static struct error *check_way_home(const struct remote *remote)
 {
 	static const uint64_t none[6];
-	struct bpf_call call = fence_call(SYS_rt_sigreturn, none, 0);
-
-	const struct proc *proc = remote->stop->proc;
-
-	call.unknown = BPF_UNKNOWN_RIP;
-	for (unsigned i = 0; i < 6; i++)
-		call.unknown |= BPF_UNKNOWN_ARG(i);
+	struct proc *proc = remote->stop->proc;
+	size_t row = fence_find_row(SYS_rt_sigreturn, none);
 	uint32_t answer = judged_is(proc) ?
 				  verdict_answer(&proc->verdict, SYS_rt_sigreturn, none) :
-				  filters_answer(&remote->filters, &call);
+				  answers_ask(&proc->answers, row);
+
 	return filters_is_allowed(answer) ? NULL : refuse(remote, SYS_rt_sigreturn, answer);
 }
 
@@ -252,18 +303,15 @@ static struct error *read_filters(struct remote *remote, const struct thread_sta
 
 		return err ? err : check_way_home(remote);
 	}
-	if (status->seccomp != 2 ||
-	    filters_read(remote_thread(remote), &remote->filters) != FILTERS_READ)
+	if (status->seccomp != 2 || !read_answers(remote))
 		return error_wrap(fence_unreadable(), "process %d (%s)", proc->pid, proc->comm);
 	return check_way_home(remote);
 }
 
 static void free_remote(struct remote *remote)
 {
-	if (remote) {
+	if (remote)
 		user_dispatch_unguard(&remote->guard);
-		filters_free(&remote->filters);
-	}
 	free(remote);
 }
 
@@ -281,6 +329,13 @@ static struct error *join(struct remote *remote, struct remote **ret_remote)
 	return NULL;
 }
 
+static bool has_processors(void)
+{
+	cpu_set_t ours;
+
+	return !sched_getaffinity(0, sizeof(ours), &ours) && CPU_COUNT(&ours) > 1;
+}
+
 struct error *remote_begin(struct stop *stop, struct remote **ret_remote)
 {
 	if (stop->remote)
@@ -293,13 +348,15 @@ struct error *remote_begin(struct stop *stop, struct remote **ret_remote)
 	if (!remote)
 		return error_new(ERROR_FAILED, "out of memory");
 	remote->stop = stop;
-	if ((err = choose(remote, &top)) ||
-	    (err = proc_status_read(stop->proc->pid, remote_thread(remote), &status)) ||
+	remote->spins = has_processors();
+	if ((err = choose(remote, &top, &status)) ||
 	    (err = read_filters(remote, &status)) || (err = build_frame(remote, top, &status)) ||
 	    (err = mem_write(stop->proc, taddr_of(remote->frame.low), remote->frame.bytes,
 			     remote->frame.size)))
 		return blame_end(stop, err);
 	remote->locks = status.locked;
+	remote->desk = stop->proc->desk;
+	remote->desk_there = stop->proc->desk_there;
 	stop->remote = remote;
 	return join(take_ptr(&remote), ret_remote);
 }
@@ -325,12 +382,17 @@ void remote_note_mapped(struct remote *remote)
 
 struct error *remote_put(struct remote *remote, const void *data, size_t n, taddr *ret_at)
 {
-	assert(n <= FRAME_SCRATCH);
+	assert(n <= FRAME_SCRATCH - 8);
 	struct error *err = mem_write(remote->stop->proc, taddr_of(remote->frame.scratch), data, n);
 
 	if (!err)
 		*ret_at = taddr_of(remote->frame.scratch);
 	return err;
+}
+
+taddr remote_room(const struct remote *remote)
+{
+	return taddr_of(remote->frame.scratch + FRAME_SCRATCH - 8);
 }
 
 /* ---- call ------------------------------------------------------------------------------------ */
@@ -347,11 +409,18 @@ static struct error *note_end(struct remote *remote, int status)
 	return held_gone(remote->stop);
 }
 
-/* Goes on with `request` until the thread reports a stop of the wanted kind (status >> 8), or, with
- * `event`, any event stop. Asks for an event stop each time, as the kernel forgets the request with
- * any other stop. Lets SIGSTOP through, which no mask holds back: the group-stop that follows
- * doesn't keep us from going on. */
-static struct error *run_until(struct remote *remote, int request, int wanted, bool event)
+/* Waits for the thread's report. The first moments without sleeping, if there is a processor for
+ * the thread beside ours: most calls take less time than a processor needs to wake up. */
+static void await_report(const struct remote *remote, unsigned round)
+{
+	if (round >= REMOTE_SPINS || !remote->spins)
+		held_block(remote_thread(remote), round);
+}
+
+/* Asks for an event stop each time, as the kernel forgets the request with any other stop. Lets
+ * SIGSTOP through, which no mask holds back: the group-stop that follows doesn't keep us from going
+ * on. */
+struct error *remote_run_until(struct remote *remote, int request, int wanted, bool event)
 {
 	uint64_t deadline = held_now_us() + REMOTE_CALL_US;
 	pid_t tid = remote_thread(remote);
@@ -360,9 +429,9 @@ static struct error *run_until(struct remote *remote, int request, int wanted, b
 	for (;;) {
 		if ((event && ptrace(PTRACE_INTERRUPT, tid, 0, 0)) ||
 		    ptrace((enum __ptrace_request)request, tid, 0, signal))
-			return ptrace_failed(remote, "go on with a system call");
+			return remote_ptrace_failed(remote, "go on with a system call");
 		for (unsigned round = 0;; round++) {
-			pid_t got = waitpid(tid, &status, WNOHANG | __WALL);
+			pid_t got = held_peek(tid, &status);
 
 			if (got == tid)
 				break;
@@ -371,7 +440,7 @@ static struct error *run_until(struct remote *remote, int request, int wanted, b
 			if (held_now_us() > deadline)
 				return error_new(ERROR_FAILED,
 						 "a system call of thread %d doesn't return", tid);
-			held_block(tid, round);
+			await_report(remote, round);
 		}
 		if (!WIFSTOPPED(status))
 			return note_end(remote, status);
@@ -400,30 +469,30 @@ static bool set_dispatch_aside(struct remote *remote)
 	return user_dispatch_write(remote_thread(remote), &off);
 }
 
-/* `open`: signals to leave as they are. */
-static struct error *enter(struct remote *remote, const struct user_regs_struct *regs,
+struct error *remote_enter(struct remote *remote, const struct user_regs_struct *regs,
 			   uint64_t open)
 {
 	uint64_t mask = ~open | remote->mask;
+	bool masks = !remote->entered || remote->paused;
 
 	/* first: with our registers the thread makes a call of ours, even if we are killed */
 	if (!remote->entered && is_dispatched(remote, remote->index) && !set_dispatch_aside(remote))
-		return ptrace_failed(remote, "set the dispatch of system calls");
+		return remote_ptrace_failed(remote, "set the dispatch of system calls");
 	if (ptrace(PTRACE_SETREGS, remote_thread(remote), 0, regs))
-		return ptrace_failed(remote, "set the registers");
-	if (!remote->entered &&
-	    ptrace(PTRACE_SETSIGMASK, remote_thread(remote), sizeof(mask), &mask))
-		return ptrace_failed(remote, "set the signal mask");
+		return remote_ptrace_failed(remote, "set the registers");
+	if (masks && ptrace(PTRACE_SETSIGMASK, remote_thread(remote), sizeof(mask), &mask))
+		return remote_ptrace_failed(remote, "set the signal mask");
 	remote->entered = true;
+	remote->paused = false;
 	return NULL;
 }
 
 /* Lets the thread run from the stop before a call to the stop behind it. */
 static struct error *run_call(struct remote *remote)
 {
-	struct error *err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
+	struct error *err = remote_run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
 
-	return err ? err : run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
+	return err ? err : remote_run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
 }
 
 /* (S6) If we are killed meanwhile, the kernel ends the suspension with our ptrace. */
@@ -435,16 +504,16 @@ static struct error *run_suspended(struct remote *remote)
 
 	assert(stop->proc->may_suspend && tid != stop->proc->held_tid); /* S6 */
 	if (ptrace(PTRACE_SETOPTIONS, tid, 0, options | REMOTE_SUSPEND))
-		return ptrace_failed(remote, "suspend the filter");
+		return remote_ptrace_failed(remote, "suspend the filter");
 	struct error *err = run_call(remote);
 	stop->proc->suspended++;
 	if (ptrace(PTRACE_SETOPTIONS, tid, 0, options) && !err)
-		err = ptrace_failed(remote, "put back the filter");
+		err = remote_ptrace_failed(remote, "put back the filter");
 	return err;
 }
 
-struct error *remote_call(struct remote *remote, long number, const uint64_t args[6],
-			  int64_t *ret_result)
+struct error *remote_call_now(struct remote *remote, long number, const uint64_t args[6],
+			      int64_t *ret_result)
 {
 	struct user_regs_struct regs = remote->stop->threads.items[remote->index].regs;
 	struct error *err = NULL;
@@ -466,13 +535,22 @@ struct error *remote_call(struct remote *remote, long number, const uint64_t arg
 	regs.r10 = args[3];
 	regs.r8 = args[4];
 	regs.r9 = args[5];
-	if ((err = enter(remote, &regs, 0)) ||
+	if ((err = remote_enter(remote, &regs, 0)) ||
 	    (err = suspend ? run_suspended(remote) : run_call(remote)))
 		return err;
 	if (ptrace(PTRACE_GETREGS, remote_thread(remote), 0, &regs))
-		return ptrace_failed(remote, "read the registers");
+		return remote_ptrace_failed(remote, "read the registers");
 	*ret_result = (int64_t)regs.rax;
 	return NULL;
+}
+
+struct error *remote_call(struct remote *remote, long number, const uint64_t args[6],
+			  int64_t *ret_result)
+{
+	bool taken;
+	struct error *err = ahead_take(remote, number, args, ret_result, &taken);
+
+	return err || taken ? err : remote_call_now(remote, number, args, ret_result);
 }
 
 /* The function returned to the restorer, which is about to call rt_sigreturn: skips that call, so
@@ -481,8 +559,8 @@ static struct error *skip_sigreturn(struct remote *remote, struct user_regs_stru
 {
 	regs->orig_rax = (unsigned long long)-1;
 	if (ptrace(PTRACE_SETREGS, remote_thread(remote), 0, regs))
-		return ptrace_failed(remote, "set the registers");
-	return run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
+		return remote_ptrace_failed(remote, "set the registers");
+	return remote_run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
 }
 
 struct error *remote_function(struct remote *remote, taddr function, const uint64_t args[3])
@@ -490,7 +568,7 @@ struct error *remote_function(struct remote *remote, taddr function, const uint6
 	struct user_regs_struct regs = remote->stop->threads.items[remote->index].regs;
 
 	assert(remote->borrowers == 1); /* set_adrift frees the remote of all borrowers */
-	if (remote->filters.count)
+	if (remote->generation)
 		return error_new(ERROR_REFUSED,
 				 "process %d (%s): what a called function does may be against its "
 				 "filter of system calls (seccomp)",
@@ -514,12 +592,12 @@ struct error *remote_function(struct remote *remote, taddr function, const uint6
 	regs.rdx = args[2];
 	regs.eflags &= ~REMOTE_DIRECTION_FLAG;
 	/* the function may run into a trap of ours (H10) */
-	struct error *err = enter(remote, &regs, 1ULL << (SIGTRAP - 1));
+	struct error *err = remote_enter(remote, &regs, 1ULL << (SIGTRAP - 1));
 	remote->adrift = !err;
 	while (!err) {
-		err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
+		err = remote_run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
 		if (!err && ptrace(PTRACE_GETREGS, remote_thread(remote), 0, &regs))
-			err = ptrace_failed(remote, "read the registers");
+			err = remote_ptrace_failed(remote, "read the registers");
 		if (err)
 			break;
 		if (regs.orig_rax == SYS_rt_sigreturn && regs.rsp == remote->frame.rsp + 8) {
@@ -527,7 +605,7 @@ struct error *remote_function(struct remote *remote, taddr function, const uint6
 			remote->adrift = err != NULL;
 			break;
 		}
-		err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
+		err = remote_run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
 	}
 	return err;
 }
@@ -537,18 +615,18 @@ struct error *remote_function(struct remote *remote, taddr function, const uint6
 static struct error *give_back(struct remote *remote)
 {
 	const struct held *held = &remote->stop->threads.items[remote->index];
-	struct error *err = run_until(remote, PTRACE_CONT, 0, true);
+	struct error *err = remote_run_until(remote, PTRACE_CONT, 0, true);
 
 	if (err)
 		return err;
 	assert(!remote->dispatch.on || remote->entered); /* S7 */
 	if (ptrace(PTRACE_SETSIGMASK, held->tid, sizeof(remote->mask), &remote->mask))
-		return ptrace_failed(remote, "restore the signal mask");
+		return remote_ptrace_failed(remote, "restore the signal mask");
 	if (ptrace(PTRACE_SETREGS, held->tid, 0, &held->regs))
-		return ptrace_failed(remote, "restore the registers");
+		return remote_ptrace_failed(remote, "restore the registers");
 	/* last: until here the way home of a thread whose controller is killed is a call of ours */
 	if (remote->dispatch.on && !user_dispatch_write(held->tid, &remote->dispatch))
-		return ptrace_failed(remote, "restore the dispatch of system calls");
+		return remote_ptrace_failed(remote, "restore the dispatch of system calls");
 	return NULL;
 }
 
@@ -556,10 +634,10 @@ static struct error *give_back(struct remote *remote)
 static struct error *set_adrift(struct remote *remote)
 {
 	struct held *held = &remote->stop->threads.items[remote->index];
-	struct error *err = run_until(remote, PTRACE_CONT, 0, true);
+	struct error *err = remote_run_until(remote, PTRACE_CONT, 0, true);
 
 	if (!err && ptrace(PTRACE_DETACH, held->tid, 0, 0))
-		err = ptrace_failed(remote, "let go");
+		err = remote_ptrace_failed(remote, "let go");
 	held->state = HELD_GONE;
 	remote->stop->remote = NULL;
 	free_remote(remote);
@@ -573,11 +651,13 @@ struct error *remote_end(struct remote *remote)
 	if (!remote)
 		return NULL;
 	assert(remote->borrowers && remote->stop->remote == remote);
+	if (remote->borrowers == 1 && !remote->adrift)
+		err = ahead_undo(remote);
 	if (--remote->borrowers)
 		return NULL;
 	if (remote->adrift)
 		return set_adrift(remote);
-	if (remote->entered)
+	if (!err && remote->entered)
 		err = give_back(remote);
 	if (!err)
 		err = mem_write(remote->stop->proc, taddr_of(remote->frame.low), remote->stack,

@@ -48,9 +48,11 @@ void remote_note_mapped(struct remote *remote);
  * controller is killed, the thread finishes the call and goes on by itself: the frame is that of a
  * signal handler. */
 struct error *remote_function(struct remote *remote, taddr function, const uint64_t args[3]);
-/* Copies up to FRAME_SCRATCH bytes into the target, for a call's arguments to point to. Valid until
- * the next remote_put. */
+/* Copies up to FRAME_SCRATCH - 8 bytes into the target, for a call's arguments to point to. Valid
+ * until the next remote_put. */
 struct error *remote_put(struct remote *remote, const void *data, size_t n, taddr *ret_at);
+/* Eight bytes for a call to write to. */
+taddr remote_room(const struct remote *remote);
 /* Safe on NULL. Fails only if the thread has ended. */
 struct error *remote_end(struct remote *remote);
 

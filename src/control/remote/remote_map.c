@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 
 #include "shared/layout.h"
+#include "control/base/vec.h"
 #include "rlimits.h"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -52,6 +53,12 @@ static struct error *map_once(struct remote *remote, const struct remote_map_req
 {
 	return remote_do(remote, ret_result, SYS_mmap, r->at.v, r->size, (uint64_t)prot,
 			 (uint64_t)r->flags, (uint64_t)(int64_t)r->fd, r->offset);
+}
+
+void remote_map_ahead(struct ahead *list, const struct remote_map_request *r, int fd_of)
+{
+	ahead_do(list, fd_of, SYS_mmap, r->at.v, r->size, (uint64_t)r->prot, (uint64_t)r->flags,
+		 (uint64_t)(int64_t)r->fd, r->offset);
 }
 
 /* Maps one page of the request, with the target's limit on locked memory raised if need be. */
@@ -165,6 +172,41 @@ struct error *remote_map_remove(struct remote *remote, taddr at, uint64_t size)
 
 	if (!err && is_error(result))
 		err = error_errno((int)-result, "cannot unmap memory of the target");
+	return err;
+}
+
+struct error *remote_map_list_add(struct remote_map_list *list, taddr at, uint64_t size)
+{
+	const struct remote_map_range range = { at, size };
+
+	return vec_push(list, range) ? NULL : error_new(ERROR_FAILED, "out of memory");
+}
+
+void remote_map_list_free(struct remote_map_list *list)
+{
+	vec_free(list);
+}
+
+static struct error *remove_some(struct remote *remote, const struct remote_map_range *ranges,
+				 size_t count)
+{
+	struct ahead list = { 0 };
+
+	for (size_t i = 0; i < count; i++)
+		ahead_do(&list, -1, SYS_munmap, ranges[i].at.v, ranges[i].size);
+	struct error *err = ahead_make(remote, &list);
+	for (size_t i = 0; i < count && !err; i++)
+		err = remote_map_remove(remote, ranges[i].at, ranges[i].size);
+	return err;
+}
+
+struct error *remote_map_remove_all(struct remote *remote, const struct remote_map_list *list)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < list->count && !err; i += AHEAD_MAX)
+		err = remove_some(remote, &list->items[i],
+				  list->count - i < AHEAD_MAX ? list->count - i : AHEAD_MAX);
 	return err;
 }
 

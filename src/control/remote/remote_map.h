@@ -8,7 +8,7 @@
 #ifndef DYNTRACE_REMOTE_MAP_H
 #define DYNTRACE_REMOTE_MAP_H
 
-#include "remote.h"
+#include "ahead.h"
 
 struct remote_map_request {
 	taddr at; /* 0: the kernel chooses */
@@ -22,10 +22,26 @@ struct remote_map_request {
 
 struct error *remote_map_add(struct remote *remote, struct proc *proc,
 			     const struct remote_map_request *request, taddr *ret_at);
+/* Adds the call that remote_map_add makes first (ahead.h). fd_of: the descriptor is the result of
+ * that call of the list; -1: it is known. */
+void remote_map_ahead(struct ahead *list, const struct remote_map_request *request, int fd_of);
 /* Maps by a thread that is borrowed for it. */
 struct error *remote_map_once(struct stop *stop, const struct remote_map_request *request,
 			      taddr *ret_at);
 struct error *remote_map_remove(struct remote *remote, taddr at, uint64_t size);
+
+/* Memory to unmap. */
+struct remote_map_list {
+	struct remote_map_range {
+		taddr at;
+		uint64_t size;
+	} *items;
+	size_t count, room;
+};
+struct error *remote_map_list_add(struct remote_map_list *list, taddr at, uint64_t size);
+void remote_map_list_free(struct remote_map_list *list);
+/* Unmaps all of it, in this order. The desk, if there is one, must stay mapped (ahead.h). */
+struct error *remote_map_remove_all(struct remote *remote, const struct remote_map_list *list);
 
 /* Maps at `to` another view of a shared mapping, without a descriptor: the `size` bytes of its file
  * that follow the page mapped at `from`. */

@@ -14,6 +14,7 @@
 #include "control/base/cleanup.h"
 #include "control/proc/judged.h"
 #include "control/patch/stranded.h"
+#include "control/remote/remote_map.h"
 #include "control/stop/stop.h"
 #include "control/tracers/call/faults.h"
 #include "detach.h"
@@ -27,9 +28,9 @@
 #include "control/session/own_probes/semaphores.h"
 
 #define IDLE_TIMEOUT_MS 2000
-#define IDLE_STEP_MS 100
+#define IDLE_STEP_MS 100 /* the first step; the next ones are longer */
 #define CHILDREN_ROUNDS 8
-#define OWN_RANGES 2 /* of list_ranges: agent and state, before the windows */
+#define OWN_RANGES 3 /* of list_ranges: agent, state and exits, before the windows */
 
 static size_t patch_count(const struct session *session)
 {
@@ -67,13 +68,13 @@ static bool has_last(const struct session *session)
 }
 
 static struct error *give_handlers_back(const struct session *session, struct proc *proc,
-					struct stop *stop, bool unmap)
+					struct stop *stop)
 {
-	struct error *error = traps_give_back(session, proc, stop, unmap);
+	struct error *error = traps_give_back(session, proc, stop);
 
 	if (!error)
-		error = faults_give_back(session, proc, stop, unmap);
-	return error ? error : fronts_give_back(session, proc, stop, unmap);
+		error = faults_give_back(session, proc, stop);
+	return error ? error : fronts_give_back(session, proc, stop);
 }
 
 struct hidden {
@@ -81,21 +82,27 @@ struct hidden {
 	struct proc *proc;
 };
 
-/* (H42) The target's handlers are its own again when the guards of rt_sigaction go. */
-static struct error *end_hiding(void *data, struct stop *stop, bool *ret_done)
+static bool may_end_hiding(void *data, const struct stop *stop)
 {
 	const struct hidden *hidden = data;
 
-	*ret_done = !traps_find_threads(hidden->session, stop);
+	return !traps_find_threads(hidden->session, stop);
+}
+
+/* (H42) The target's handlers are its own again when the guards of rt_sigaction go. */
+static struct error *end_hiding(void *data, struct stop *stop)
+{
+	const struct hidden *hidden = data;
+
 	/* a function of the user's that doesn't return needs its handlers until it does */
-	if (!*ret_done || tracers_is_inside(hidden->session, hidden->proc))
+	if (tracers_is_inside(hidden->session, hidden->proc))
 		return NULL;
-	return give_handlers_back(hidden->session, hidden->proc, stop, false);
+	return give_handlers_back(hidden->session, hidden->proc, stop);
 }
 
 /* Restores the bytes. *ret_idle: no thread is in a trampoline. */
 static struct error *try_restore(const struct session *session, struct proc *proc, bool last,
-				 bool *ret_idle)
+				 unsigned timeout_ms, bool *ret_idle)
 {
 	struct patch_stats stats;
 	size_t count;
@@ -114,8 +121,8 @@ static struct error *try_restore(const struct session *session, struct proc *pro
 		patches[i] = &copies[i];
 	}
 	struct hidden hidden = { session, proc };
-	struct patch_also also = { end_hiding, &hidden };
-	struct error *error = patch_remove(proc, patches, count, IDLE_STEP_MS,
+	struct patch_also also = { .run = end_hiding, .may_run = may_end_hiding, .data = &hidden };
+	struct error *error = patch_remove(proc, patches, count, timeout_ms,
 					   last || !has_last(session) ? &also : NULL, ret_idle,
 					   &stats);
 	for (size_t i = 0; i < count; i++)
@@ -130,9 +137,10 @@ static struct error *restore_text(struct session *session, struct proc *proc, bo
 	struct error *error = NULL;
 
 	*ret_idle = false;
-	for (unsigned waited = 0; !error && !*ret_idle && waited < IDLE_TIMEOUT_MS;
-	     waited += IDLE_STEP_MS) {
-		error = try_restore(session, proc, last, ret_idle);
+	/* the pauses of a longer step are longer, for threads that wait for a busy processor */
+	for (unsigned waited = 0, step = IDLE_STEP_MS;
+	     !error && !*ret_idle && waited < IDLE_TIMEOUT_MS; waited += step, step *= 2) {
+		error = try_restore(session, proc, last, step, ret_idle);
 		recording_make_room(session);
 	}
 	return error;
@@ -145,48 +153,96 @@ static size_t list_ranges(const struct session *session, struct patch_range *ran
 	size_t count = 0;
 
 	assert(agent->control->window_count <= DT_WINDOWS_MAX);
+	ranges[count++] = (struct patch_range){ .start = agent->agent_at,
+						.end = taddr_add(agent->agent_at, DT_AGENT_SIZE) };
 	ranges[count++] =
-		(struct patch_range){ agent->agent_at, taddr_add(agent->agent_at, DT_AGENT_SIZE) };
-	ranges[count++] =
-		(struct patch_range){ agent->state_at,
-				      taddr_add(agent->state_at, sizeof(struct dt_state)) };
+		(struct patch_range){ .start = agent->state_at,
+				      .end = taddr_add(agent->state_at, sizeof(struct dt_state)) };
+	ranges[count++] = exits_range(session);
 	assert(count == OWN_RANGES);
 	for (uint32_t i = 0; i < agent->control->window_count; i++) {
 		const struct dt_window *window = &agent->control->windows[i];
 		taddr start = taddr_of(window->address);
 
 		if (taddr_equal(start, session->exits->window))
-			continue; /* stale words on stacks may lead there: exits_settle decides */
+			continue;
 		ranges[count++] = (struct patch_range){
-			start, taddr_add(start, (int64_t)(window->pages * DT_PAGE))
+			.start = start, .end = taddr_add(start, (int64_t)(window->pages * DT_PAGE))
 		};
 	}
 	assert(count <= DT_WINDOWS_MAX + OWN_RANGES);
 	return count;
 }
 
+/* Lists the memory beside the agent's own. */
+static struct error *list_memory(const struct session *session, struct proc *proc,
+				 struct remote_map_list *list)
+{
+	struct error *error = exits_list_memory(session, proc, list);
+
+	if (!error)
+		error = traps_list_memory(session, proc, list);
+	if (!error)
+		error = faults_list_memory(session, proc, list);
+	return error ? error : fronts_list_memory(session, proc, list);
+}
+
+/* Takes all out, when no thread is inside any more. One borrowed thread makes all calls. */
+static struct error *unmap_held(const struct session *session, struct proc *proc, struct stop *stop)
+{
+	_cleanup_(remote_map_list_free) struct remote_map_list list = { 0 };
+	struct error *error = remote_borrow(stop);
+
+	if (error)
+		return error;
+	error = give_handlers_back(session, proc, stop);
+	if (!error)
+		error = list_memory(session, proc, &list);
+	if (!error)
+		error = agent_remove(stop, session->agent, &list);
+	struct error *end = remote_give_back(stop);
+	if (error)
+		error_free(end);
+	return error ? error : end;
+}
+
+/* *ret_found: a thread is still inside. */
+static struct error *look_inside(const struct session *session, struct proc *proc,
+				 struct stop *stop, struct patch_search *search, bool *ret_found)
+{
+	size_t windows = search->count - OWN_RANGES;
+	struct error *error = NULL;
+
+	if (session->found.items)
+		error = stranded_send_back(proc, stop, session->found.items, session->found.count,
+					   search->ranges + OWN_RANGES, windows);
+	if (!error)
+		error = patch_search_threads(search, stop, ret_found);
+	if (!error && (tracers_is_inside(session, proc) || traps_find_threads(session, stop)))
+		*ret_found = true;
+	return error;
+}
+
 /* One try; *ret_done false: a thread was still inside. */
 static struct error *try_unmap(const struct session *session, struct proc *proc,
 			       const struct patch_range *ranges, size_t range_count, bool *ret_done)
 {
+	_cleanup_(patch_search_end) struct patch_search search = { 0 };
 	_cleanup_(cleanup_stop) struct stop *stop = NULL;
 	struct error *error = stop_all(proc, STOP_TIMEOUT_MS, &stop);
 	bool found = false;
 
-	if (!error && session->found.items)
-		error = stranded_send_back(proc, stop, session->found.items, session->found.count,
-					   ranges + OWN_RANGES, range_count - OWN_RANGES);
 	if (!error)
-		error = patch_find_threads(proc, stop, ranges, range_count, &found);
-	if (!error && (exits_find_threads(session, stop) || tracers_is_inside(session, proc) ||
-		       traps_find_threads(session, stop)))
-		found = true;
-	if (!error && !found)
-		error = exits_unmap(session, proc, stop);
-	if (!error && !found)
-		error = give_handlers_back(session, proc, stop, true);
-	if (!error && !found)
-		error = agent_remove(stop, session->agent);
+		error = patch_search_begin(&search, proc, ranges, range_count);
+	if (!error)
+		error = look_inside(session, proc, stop, &search, &found);
+	if (!error && !found) {
+		proc->maps_before = patch_search_maps(&search);
+		proc->maps_current = true;
+		error = unmap_held(session, proc, stop);
+		proc->maps_before = NULL;
+		proc->maps_current = false;
+	}
 	*ret_done = !error && !found;
 	return error;
 }
@@ -321,10 +377,11 @@ static bool add_children(struct session *session, struct holders *holders, bool 
 		struct error *failed =
 			unless_gone(session, NULL, proc_open_plain(pids.items[i], &child));
 		note_left(summary, pids.items[i], failed);
-		if (child)
+		if (child) {
 			proc_take_after(child, session->proc);
-		if (child)
+			error_free(judged_renew(child));
 			add_holder(session, holders, child, summary);
+		}
 		any |= child != NULL;
 	}
 	vec_free(&pids);

@@ -23,7 +23,8 @@ static struct patch_range *list_hops(const struct session *session, size_t *ret_
 
 		if (hop->size)
 			ranges[count++] =
-				(struct patch_range){ hop->at, taddr_add(hop->at, hop->size) };
+				(struct patch_range){ .start = hop->at,
+						      .end = taddr_add(hop->at, hop->size) };
 	}
 	assert(count <= session->garbage.count);
 	*ret_count = count;

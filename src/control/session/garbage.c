@@ -9,6 +9,7 @@
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
 #include "control/exits/exits.h"
+#include "control/proc/judged.h"
 #include "control/session/own_probes/traps.h"
 #include "control/tracers/dispatch.h"
 #include "control/tracers/loading/loading.h"
@@ -132,7 +133,7 @@ struct error *garbage_take_out(struct session *session)
 
 static struct patch_range range_at(taddr start, uint64_t size)
 {
-	return (struct patch_range){ start, taddr_add(start, (int64_t)size) };
+	return (struct patch_range){ .start = start, .end = taddr_add(start, (int64_t)size) };
 }
 
 /* The site's code that a thread may be in. Returns how many ranges, at most 3. */
@@ -150,12 +151,13 @@ static size_t list_site_ranges(const struct site *site, struct patch_range *rang
 	return count;
 }
 
-/* Memory that no thread may be in: the agent, and the garbage. Caller frees. */
+/* Memory that no thread may be in, or return to: the agent, and the garbage. Caller frees. */
 static struct patch_range *list_ranges(const struct session *session, size_t *ret_count)
 {
 	const struct agent *agent = session->agent;
 	const struct load_paper *paper = &session->loading->paper;
-	size_t room = 3 * session->garbage.count + 3, count = 0;
+	size_t shared = near_pool_shared_count(session->code);
+	size_t room = 3 * session->garbage.count + shared + 3, count = 0;
 	struct patch_range *ranges = calloc(room, sizeof(*ranges));
 
 	if (!ranges)
@@ -164,6 +166,12 @@ static struct patch_range *list_ranges(const struct session *session, size_t *re
 	ranges[count++] = range_at(agent->state_at, sizeof(struct dt_state));
 	if (paper->here) /* a gate, which returns to a trampoline */
 		ranges[count++] = range_at(paper->there, LOAD_PAPER_SIZE);
+	for (size_t i = 0; i < shared; i++) {
+		const struct near_piece *piece = &near_pool_shared(session->code, i)->piece;
+
+		ranges[count] = range_at(piece->at, piece->size);
+		ranges[count++].is_called = true;
+	}
 	for (size_t i = 0; i < session->garbage.count; i++) {
 		if (!session->garbage.items[i]->in_child)
 			count += list_site_ranges(session->garbage.items[i], ranges + count);
@@ -285,8 +293,10 @@ static struct error *clear_child(struct session *session, pid_t pid, bool *ret_c
 	bool idle = false;
 	struct error *error = proc_open_plain(pid, &child);
 
-	if (!error)
+	if (!error) {
 		proc_take_after(child, session->proc);
+		error = judged_renew(child);
+	}
 	if (!error && session_may_have_code(session, child)) {
 		error = garbage_restore(session, child, false, &idle);
 		*ret_clear = false;

@@ -4,10 +4,10 @@
  * A site becomes garbage before its bytes are restored, and leaves only when they are (H32): if a
  * stop fails, the jump stays in the text, its tracepoint is off, and the next change tries again.
  *
- * The memory of a removed site is used again only when no thread is in its trampoline, its hop or
- * the agent (from where the thread would return to the trampoline): in the target, and in every
- * process that was forked from it and whose text may still hold the jump (H12). A look at all
- * threads takes milliseconds, so it serves many sites at once.
+ * The memory of a removed site is used again only when no thread is in its trampoline, its hop,
+ * shared code that returns to the trampoline, or the agent (from where the thread might): in the
+ * target, and in every process that was forked from it and whose text may still hold the jump
+ * (H12). A look at all threads takes milliseconds, so it serves many sites at once.
  *
  * Return stubs lead to the code of their tracepoint: a site with calls inside stays until they have
  * returned (exits/exits_release.c).

@@ -150,6 +150,17 @@ void info_start(struct session *session, struct tracepoint *tracepoint)
 		count_id(session, tracepoint->probe.event.id, tracepoint->probe.event.exit);
 }
 
+/* Of a tracepoint whose exits are filtered. A process that has ended can't be looked at any more:
+ * then the calls are known that were recorded without an exit (R10). */
+static uint64_t find_inside(const struct session *session, uint32_t id,
+			    const struct tracepoint_info *info)
+{
+	uint64_t found = session->exits->inside[id], ended = info->exits + info->exits_lost;
+	bool is_pair = id + 1 < session->types->count && session->types->items[id + 1].is_pair;
+
+	return is_pair && info->hits > ended + found ? info->hits - ended : found;
+}
+
 /* Fills in exits: counted while the target ran, and found when it was detached. */
 static void add_exits(const struct session *session, uint32_t id, bool filters,
 		       const struct tally *tally, struct tracepoint_info *info)
@@ -162,7 +173,7 @@ static void add_exits(const struct session *session, uint32_t id, bool filters,
 	uint64_t ended = info->exits + info->exits_lost + info->missed + info->unwound;
 	info->inside = info->hits > ended ? info->hits - ended : 0;
 	if (filters && session->exits->inside) /* exits that a filter rejected aren't counted */
-		info->inside = session->exits->inside[id];
+		info->inside = find_inside(session, id, info);
 	latency_times(&session->latency, id, &info->times);
 }
 
@@ -307,7 +318,9 @@ static void add_demotion(const struct session *session, const struct tracepoint 
 	info->cost_ns = (uint64_t)(recorded * cost.recorded);
 	if (!tracepoint->demotion)
 		return;
-	info->cost_ns = (uint64_t)tracepoint->demotion->cost;
+	info->cost_ns = (uint64_t)(tracepoint->demotion->cost *
+				   (session->cost_scale > 0 ? session->cost_scale : 1));
+	info->cost_measured = session->cost_measured;
 	info->unseen = (uint64_t)tracepoint->demotion->unseen;
 	info->level = tracepoint->level;
 	info->counted = demotion_hits(session, tracepoint);
@@ -334,6 +347,7 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 		info.module = probe->place.module->path;
 	if (probe->place.module && modules_have_copy(&session->modules, probe->place.module))
 		info.copy_at = probe->place.module->low;
+	info.was_placed = tracepoint->was_placed;
 	if (why)
 		info.refusal = error_text(why);
 	if (probe->refusal)

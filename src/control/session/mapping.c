@@ -24,6 +24,7 @@
 #include "control/agent/huge_pool.h"
 #include "control/remote/remote.h"
 #include "control/base/cleanup.h"
+#include "control/stop/prejudge.h"
 #include "control/stop/stop.h"
 
 #define WINDOW_PAGES_MIN 16
@@ -37,7 +38,9 @@ struct making {
 	struct plan_needs needs;
 	VEC(struct code_window) windows; /* one per need */
 	size_t splits;
+	taddr base_at; /* agent_find_place */
 	taddr pool_at; /* huge_pool_find_place */
+	taddr fronts_at; /* fronts_find_place */
 	struct agent_elf *agent_elf;
 	unsigned closed; /* enum fence_part: parts that the target's filters close */
 	struct fence trial; /* our own filters, if they can only be tried (trial.h) */
@@ -130,6 +133,21 @@ static uint64_t pool_size(const struct session *session)
 				 agent_pool_size(session->options.buffer_size);
 }
 
+static void find_agents_places(struct making *making, struct maps *maps)
+{
+	uint64_t pool = pool_size(making->session);
+
+	making->base_at = agent_find_place(maps);
+	if (!making->base_at.v || !maps_claim(maps, making->base_at, AGENT_WHOLE_SIZE)) {
+		making->base_at = taddr_of(0);
+		making->pool_at = huge_pool_find_place(maps, pool);
+		return;
+	}
+	making->pool_at = huge_pool_find_place(maps, pool);
+	if (making->pool_at.v && maps_claim(maps, making->pool_at, pool))
+		making->fronts_at = fronts_find_place(maps, making->base_at);
+}
+
 static struct error *find_places(struct making *making)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
@@ -147,7 +165,7 @@ static struct error *find_places(struct making *making)
 	}
 	/* last: windows need their places */
 	if (!error && making->wants->agent)
-		making->pool_at = huge_pool_find_place(&maps, pool_size(making->session));
+		find_agents_places(making, &maps);
 	return error;
 }
 
@@ -174,9 +192,18 @@ static uint32_t agent_flags(const struct session *session, unsigned closed)
 static struct error *map_agent(struct making *making, struct stop *stop)
 {
 	struct session *session = making->session;
+	bool has_fronts = !(making->closed & FENCE_SIGNAL) && making->fronts_at.v;
+	struct ahead next = { 0 };
+
+	if (has_fronts)
+		fronts_ahead(&next, making->fronts_at);
 	const struct agent_options options = {
 		.pool_size = session->options.buffer_size,
+		.base_at = making->base_at,
 		.pool_at = making->pool_at,
+		.fronts_at = has_fronts ? making->fronts_at : taddr_of(0),
+		.next = &next,
+		.fill_later = true,
 		.flags = agent_flags(session, making->closed),
 		.image = making->agent_elf,
 		.windows = making->windows.items,
@@ -291,6 +318,7 @@ static struct error *map_with_stop(struct making *making, struct stop *held)
 {
 	const struct mapping_wants *wants = making->wants;
 	struct proc *proc = making->session->proc;
+	_cleanup_(maps_free) struct maps before = { 0 };
 	struct stop *stop = NULL;
 	struct error *error;
 	uint64_t us = 0;
@@ -300,12 +328,18 @@ static struct error *map_with_stop(struct making *making, struct stop *held)
 		return NULL;
 	if (held)
 		return map_memory(making, held);
+	if (wants->agent && proc->filtered)
+		prejudge(proc);
+	if (wants->agent && (error = maps_read(proc, &before)))
+		return error;
 	/* One thread would do, but in a process that keeps every CPU busy it would wait for a CPU
 	 * at each step. */
 	error = wants->agent ? stop_all_or_quit(proc, STOP_TIMEOUT_MS, &stop) :
 			       stop_one_or_quit(proc, STOP_TIMEOUT_MS, &stop);
+	proc->maps_before = wants->agent ? &before : NULL;
 	if (!error)
 		error = map_memory(making, stop);
+	proc->maps_before = NULL;
 	stop_release(stop, &us);
 	if (wants->agent)
 		mapping_note_stop(making->session, us);
@@ -330,8 +364,10 @@ struct error *mapping_make(struct session *session, const struct mapping_wants *
 		error = find_agent(&making);
 	if (!error)
 		error = map_with_stop(&making, held);
-	if (!error && wants->agent)
+	if (!error && wants->agent) {
+		agent_fill_text(session->agent, making.agent_elf);
 		error = agent_fill_pool(session->agent);
+	}
 	if (!error && wants->agent)
 		stable_memory_note(session);
 	agent_prepare_end(making.agent_elf);

@@ -448,7 +448,8 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 	if (!error && count)
 		error = patch_place(session->proc, lttng_tracer_has_thread(session) ? NULL : held,
 				    patches, count,
-				    &(struct patch_also){ fronts_install, session }, &stats);
+				    &(struct patch_also){ .run = fronts_install, .data = session },
+				    &stats);
 	mapping_note_stop(session, stats.stopped_us);
 	if (!error && session->begun)
 		children_place(session, list, patches, count);

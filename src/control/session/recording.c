@@ -387,6 +387,12 @@ void recording_make_room(struct session *session)
 		recording->failed = reader_drain(session->reader, &chunks);
 }
 
+void session_give_up(struct session *session)
+{
+	if (session->reader)
+		reader_give_up(session->reader);
+}
+
 /* The first of the two that is one; the other is freed. */
 static struct error *error_first(struct error *first, struct error *second)
 {

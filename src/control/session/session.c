@@ -293,6 +293,7 @@ struct error *session_end(struct session *session, struct session_summary *ret_s
 			session->guests[i]->end(session, &summary);
 	}
 	struct error *error = detach_all(session, &summary);
+	exits_open_end(session);
 	if (has_probes_left(session))
 		leave_switched_off(session, &summary);
 	struct error *writing = recording_finish(session, &summary);

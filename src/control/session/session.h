@@ -149,6 +149,10 @@ struct error *session_remove_context(struct session *session, const char *patter
 
 /* Switches recording as a whole on or off. Stops no thread. */
 struct error *session_recording(struct session *session, bool on);
+
+/* After ERROR_FULL: tracing goes on, and each event from now on is lost, and counted. session_end
+ * tells the error again. */
+void session_give_up(struct session *session);
 /* Reads all complete events from the buffers, and writes them. In overwrite mode only counts
  * them. */
 struct error *session_flush(struct session *session);

@@ -112,6 +112,10 @@ static struct error *let_wait(struct session *session, struct tracepoint *tracep
 
 	if (error)
 		return error;
+	waiting->was_placed = tracepoint->probe.site;
+	if (tracepoint->probe.refusal)
+		waiting->still_waits = error_new(error_kind(tracepoint->probe.refusal), "%s",
+						 error_text(tracepoint->probe.refusal));
 	semaphores_forget(session, tracepoint);
 	change_release_leaves(session, &(struct tracepoint_list){ &tracepoint, 1, 1 }, sites);
 	if (tracepoint->probe.site && !release(session, &tracepoint->probe, sites))

@@ -11,6 +11,7 @@
 #include "fitness.h"
 
 #include <elf.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -79,6 +80,15 @@ size_t fitness_read_xstate(pid_t tid, uint8_t *to)
 	if (ptrace(PTRACE_GETREGSET, tid, NT_X86_XSTATE, &area) || area.iov_len < 512)
 		return 0;
 	return area.iov_len;
+}
+
+bool fitness_is_trapped(pid_t tid)
+{
+	siginfo_t stop;
+
+	/* in a group-stop its report names the signal that stopped the process */
+	return held_has_signal(tid, 1ULL << (SIGTRAP - 1)) &&
+	       !ptrace(PTRACE_GETSIGINFO, tid, 0, &stop) && stop.si_signo == SIGTRAP;
 }
 
 bool fitness_check(struct stop *stop, size_t index, const struct maps *maps, uint64_t *ret_top)

@@ -212,7 +212,6 @@ static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int
 	}
 	if (taken || status.tracer == gettid()) {
 		*ret_ours = true;
-		ptrace(PTRACE_INTERRUPT, tid, 0, 0);
 		return note(stop, (struct held){ .tid = tid, .sharer = sharer });
 	}
 	if (status.tracer)
@@ -240,9 +239,19 @@ struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ou
 		error_free(err);
 		held_nap(round);
 	}
-	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
 	*ret_ours = true;
 	return note(stop, (struct held){ .tid = tid, .sharer = sharer });
+}
+
+void held_ask(struct stop *stop)
+{
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		struct held *held = &stop->threads.items[i];
+
+		if (held->state == HELD_SEIZED && !held->asked)
+			ptrace(PTRACE_INTERRUPT, held->tid, 0, 0);
+		held->asked = true;
+	}
 }
 
 /* Notes a child that the kernel attached us to: a thread, a process that shares the memory, or a
@@ -257,7 +266,7 @@ static struct error *note_child(struct stop *stop, pid_t parent)
 	snprintf(name, sizeof(name), "%lu", child);
 	bool thread = stop->task_fd >= 0 && !faccessat(stop->task_fd, name, F_OK, 0);
 	bool sharer = !thread && !syscall(SYS_kcmp, parent, child, HELD_KCMP_VM, 0, 0);
-	return note(stop, (struct held){ .tid = (pid_t)child, .sharer = sharer,
+	return note(stop, (struct held){ .tid = (pid_t)child, .sharer = sharer, .asked = true,
 					 .stray = !thread && !sharer });
 }
 
@@ -342,8 +351,7 @@ static void rewind_call(struct stop *stop, size_t index)
 	error_free(err);
 }
 
-/* Is a signal on its way to the thread? */
-static bool has_signal(pid_t tid)
+bool held_has_signal(pid_t tid, uint64_t among)
 {
 	uint64_t mask = 0;
 	siginfo_t infos[8];
@@ -355,7 +363,7 @@ static bool has_signal(pid_t tid)
 
 		while ((n = ptrace(PTRACE_PEEKSIGINFO, tid, &args, infos)) > 0) {
 			for (long i = 0; i < n; i++) {
-				if (!(mask >> (infos[i].si_signo - 1) & 1))
+				if (among & ~mask & 1ULL << (infos[i].si_signo - 1))
 					return true;
 			}
 			args.off += (uint64_t)n;
@@ -371,8 +379,8 @@ static void rewind_late(pid_t tid)
 	struct user_regs_struct regs;
 
 	if (ptrace(PTRACE_GETREGS, tid, 0, &regs) ||
-	    (!restart_by_hand(&regs) && !may_not_restart(tid, &regs)) || has_signal(tid) ||
-	    !is_syscall_at(tid, regs.rip - 2))
+	    (!restart_by_hand(&regs) && !may_not_restart(tid, &regs)) ||
+	    held_has_signal(tid, ~0ULL) || !is_syscall_at(tid, regs.rip - 2))
 		return;
 	rewind_regs(&regs);
 	ptrace(PTRACE_SETREGS, tid, 0, &regs);
@@ -438,7 +446,7 @@ static struct error *on_takeover(struct stop *stop, size_t index)
 	stop->executed |= held->tid == leader && proc_is_alive(stop->proc);
 	stop->threads.items[index].state = HELD_GONE;
 	if (renamed && stop->task_fd >= 0)
-		return note(stop, (struct held){ .tid = leader });
+		return note(stop, (struct held){ .tid = leader, .asked = true });
 	if (renamed)
 		unreleased_add(leader, stop->proc->own_child);
 	return NULL;
@@ -462,16 +470,36 @@ void held_check_replaced(struct stop *stop, struct held *held)
 	held->state = HELD_GONE;
 }
 
+/* (S9) Where no signal is at stake the report is taken: the kernel refuses every request to a
+ * thread whose exec nobody has seen. */
+pid_t held_peek(pid_t tid, int *ret_status)
+{
+	siginfo_t info = { 0 };
+
+	if (waitid(P_PID, (id_t)tid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL))
+		return -1;
+	if (!info.si_pid)
+		return 0;
+	int event = info.si_status >> 8;
+	if ((info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) ||
+	    (event && event != PTRACE_EVENT_STOP))
+		return waitpid(tid, ret_status, WNOHANG | __WALL);
+	*ret_status = W_STOPCODE(info.si_status);
+	return tid;
+}
+
 struct error *held_look(struct stop *stop, size_t index)
 {
 	struct held *held = &stop->threads.items[index];
 	int status;
-	pid_t got = waitpid(held->tid, &status, WNOHANG | __WALL);
+	pid_t got = held_peek(held->tid, &status);
 
 	if (got == 0 || (got < 0 && errno == EINTR))
 		return NULL;
 	if (got < 0)
 		return on_takeover(stop, index);
+	if (status >> 16 == PTRACE_EVENT_STOP && held->state == HELD_STOPPED)
+		return NULL; /* the stop that it is in */
 	if (WIFSTOPPED(status))
 		return on_stop(stop, index, status);
 	note_end(stop, held, status);
@@ -524,7 +552,7 @@ static void reap(struct stop *stop, size_t index)
 	ptrace(PTRACE_INTERRUPT, held->tid, 0, 0);
 	for (unsigned round = 0; held->state == HELD_SEIZED; round++) {
 		int status;
-		pid_t got = waitpid(held->tid, &status, WNOHANG | __WALL);
+		pid_t got = held_peek(held->tid, &status);
 
 		if (got < 0 && errno != EINTR)
 			held->state = HELD_GONE;
@@ -548,14 +576,23 @@ void held_release(struct stop *stop, size_t index)
 	assert(!stop->remote); /* S2 */
 	if (held->state == HELD_STOPPED && held->rewound)
 		unwind_call(stop, index);
-	if (held->state == HELD_STOPPED && held->adopted)
+	if (held->state == HELD_STOPPED && held->adopted) {
+		int status;
+
+		/* its owner waits for the next stop; or for its end, if that is what we took */
+		if (waitpid(held->tid, &status, WNOHANG | __WALL) == held->tid &&
+		    !WIFSTOPPED(status))
+			note_end(stop, held, status);
 		held->state = HELD_GONE;
+	}
 	if (held->state == HELD_STOPPED) {
 		if (ptrace(PTRACE_DETACH, held->tid, 0, 0) && errno == ESRCH)
 			reap(stop, index);
 		else
 			held->state = HELD_GONE;
 	}
+	if (held->state == HELD_SEIZED && !held->asked) /* it can be let go when it has stopped */
+		ptrace(PTRACE_INTERRUPT, held->tid, 0, 0);
 	if (held->state == HELD_SEIZED)
 		unreleased_add(held->tid, held->tid == stop->proc->pid && stop->proc->own_child);
 	held->state = HELD_GONE;

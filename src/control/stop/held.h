@@ -12,6 +12,11 @@
  *      out.
  * (S5) No thread is left to restart_syscall where a filter of its own forbids that call (H26): a
  *      sleep that the stop interrupted begins afresh.
+ * (S9) The report of a signal stays in place until ptrace passes the signal on. The kernel drops a
+ *      signal whose report was taken, if the controller is killed then (H14): a trap's SIGTRAP,
+ *      say, and the thread would go on behind the instruction that it never executed.
+ * (S13) The caller's time counts for a thread that is ready to run only as far as the thread has
+ *      run (starved.h), and no other thread is held for longer than the caller's time.
  */
 #ifndef DYNTRACE_HELD_H
 #define DYNTRACE_HELD_H
@@ -30,10 +35,13 @@ struct held {
 	pid_t tid;
 	enum held_state state;
 	bool sharer; /* belongs to another process that shares the memory (H13) */
+	bool asked; /* to stop */
 	bool adopted; /* was in our ptrace stop before, and stays in it */
 	bool stray; /* a forked child that ptrace attached us to: let go at once */
 	bool ended; /* a leader that has ended while others live: it never stops */
 	bool rewound; /* regs lead back to a system call that had returned EINTR */
+	bool is_timed; /* ran_ns is known */
+	uint64_t ran_ns; /* starved.c: processor time when the thread was late first */
 	struct user_regs_struct regs;
 };
 
@@ -45,6 +53,7 @@ struct stop {
 	int task_fd; /* /proc/PID/task; -1: one thread only */
 	bool executed; /* the process began another program meanwhile */
 	bool quits; /* stop_all_or_quit, stop_one_or_quit */
+	bool starved; /* stop_one.c: a thread that was tried has no processor */
 	struct remote *remote; /* remote call in progress; NULL: none */
 	uint64_t since_us;
 	uint64_t looked_us; /* held.c: time of the last look for ends, or of the last seize */
@@ -66,8 +75,17 @@ void held_block(pid_t tid, unsigned round);
 /* The error for a process that has ended or begun another program. */
 struct error *held_gone(const struct stop *stop);
 
-/* Seizes and interrupts one thread and notes it. *ret_ours stays false if it is gone already. */
+/* Is one of these signals (bit n - 1 is signal n) on its way to the thread, which is in a ptrace
+ * stop? Runs in a signal handler, too. */
+bool held_has_signal(pid_t tid, uint64_t among);
+
+/* Seizes one thread, which runs on, and notes it. *ret_ours stays false if it is gone already. */
 struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ours);
+/* Asks all seized threads to stop. */
+void held_ask(struct stop *stop);
+/* As waitpid with WNOHANG, but leaves the report of a stop in place (S9), until the thread goes
+ * on. */
+pid_t held_peek(pid_t tid, int *ret_status);
 /* Takes one report of the thread, if it has any, and drives it towards HELD_STOPPED. */
 struct error *held_look(struct stop *stop, size_t index);
 /* Waits until the thread is stopped or gone. After the deadline (held_now_us) it stays

@@ -11,6 +11,7 @@
  *	rsp of the call   ->  restorer's address
  *	                      ucontext: registers to go on with, signal mask
  *	                      siginfo
+ *	                      results of calls made in one go (remote/ahead.h)
  *	                      scratch: memory for a call's arguments
  *	low
  *
@@ -27,14 +28,16 @@
 #include "shared/taddr.h"
 
 #define FRAME_SCRATCH 512u
+#define FRAME_RESULTS 32u /* of 8 bytes each */
 #define FRAME_RED_ZONE 128u
 #define FRAME_XSTATE_MAX 16384u
-#define FRAME_MAX (FRAME_XSTATE_MAX + FRAME_SCRATCH + 1024u)
+#define FRAME_MAX (FRAME_XSTATE_MAX + FRAME_SCRATCH + 8 * FRAME_RESULTS + 1024u)
 
 struct sigframe {
 	uint64_t low; /* address of bytes[0] */
 	uint64_t size;
 	uint64_t rsp; /* for the call */
+	uint64_t results;
 	uint64_t scratch;
 	uint8_t bytes[FRAME_MAX];
 };
@@ -50,6 +53,9 @@ struct sigframe_input {
 
 /* Bytes below `top` that any frame with that much xstate needs. */
 uint64_t sigframe_room(size_t xstate_size);
+/* Bytes of the kernel's largest signal frame that hold AMX's tiles: only processes that have asked
+ * for tiles (arch_prctl) have such frames. 0: nobody has tiles here. */
+uint32_t sigframe_tile_bytes(void);
 void sigframe_build(const struct sigframe_input *input, struct sigframe *ret_frame);
 
 #endif

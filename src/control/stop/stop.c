@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 
 #include "control/base/cleanup.h"
 #include "control/base/interrupt.h"
@@ -172,15 +173,39 @@ bool stop_thread_rewound(const struct stop *stop, size_t index)
 	return thread_at(stop, index)->rewound;
 }
 
+/* May the thread be in a call that waits with a mask of its own (sigsuspend, ppoll, ...)? Not in
+ * its own code, nor in the calls that threads sleep in as a rule. */
+static bool may_wait_masked(const struct held *held)
+{
+	static const long plain[] = {
+		SYS_read, SYS_write, SYS_poll, SYS_select, SYS_nanosleep, SYS_clock_nanosleep,
+		SYS_futex, SYS_epoll_wait, SYS_accept, SYS_accept4, SYS_recvfrom, SYS_recvmsg,
+		SYS_wait4, SYS_waitid, SYS_restart_syscall,
+	};
+	long number = (long)(held->rewound ? held->regs.rax : held->regs.orig_rax);
+
+	if (number < 0)
+		return false;
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+		if (number == plain[i])
+			return false;
+	}
+	return true;
+}
+
+/* ptrace tells the mask that the thread has after its call. The mask of now is in a file, which
+ * takes ten times as long, and all threads are held. */
 struct error *stop_thread_mask(const struct stop *stop, size_t index, uint64_t *ret_mask)
 {
-	pid_t tid = thread_at(stop, index)->tid;
-	struct thread_status status;
+	const struct held *held = thread_at(stop, index);
+	struct thread_status status = { 0 };
 	uint64_t later = 0;
-	struct error *error = proc_status_read(stop->proc->pid, tid, &status);
+	struct error *error = may_wait_masked(held) ?
+				      proc_status_read(stop->proc->pid, held->tid, &status) :
+				      NULL;
 
-	if (!error && ptrace(PTRACE_GETSIGMASK, tid, sizeof(later), &later))
-		error = error_errno(errno, "cannot read the signal mask of thread %d", tid);
+	if (!error && ptrace(PTRACE_GETSIGMASK, held->tid, sizeof(later), &later))
+		error = error_errno(errno, "cannot read the signal mask of thread %d", held->tid);
 	if (!error)
 		*ret_mask = status.blocked | later;
 	return error;

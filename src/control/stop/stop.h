@@ -19,7 +19,8 @@
 #include "control/proc/proc.h"
 
 /* Longest wait for a thread in uninterruptible sleep. Every caller uses it, except where another
- * try costs little (SAFEPOINT_STOP_MS). */
+ * try costs little (SAFEPOINT_STOP_MS). A thread that gets no processor is waited for longer, while
+ * the others run (S13). */
 #define STOP_TIMEOUT_MS 2000
 
 struct stop;

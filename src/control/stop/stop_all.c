@@ -1,9 +1,10 @@
 /*
  * stop_all.c - hold all threads of a process.
  *
- * Passes over /proc/PID/task seize and interrupt threads. A pass that finds no new thread while all
- * threads known so far stand still is the last one: every thread that could make another is known.
- * Clones of seized threads are ours from birth (PTRACE_O_TRACECLONE).
+ * Passes over /proc/PID/task seize threads, which run on, and only then ask them to stop: with many
+ * threads the first would wait for all others to be seized. A pass that finds no new thread while
+ * all threads known so far stand still is the last one: every thread that could make another is
+ * known. Clones of seized threads are ours from birth (PTRACE_O_TRACECLONE).
  *
  * The directory alone can't be trusted: the kernel ends its list at a thread that ends just then,
  * and the threads behind that one are missing. So the kernel's count of threads decides (S4): while
@@ -27,8 +28,10 @@
 #include "control/base/interrupt.h"
 #include "control/proc/proc_status.h"
 #include "control/proc/unreleased.h"
+#include "fitness.h"
 #include "rseq.h"
 #include "sharers.h"
+#include "starved.h"
 #include "stop_parts.h"
 
 /* wait for a thread in uninterruptible sleep, while all others are held */
@@ -141,6 +144,7 @@ static bool is_stuck(struct stop *stop, struct held *held)
 	if (gone)
 		return false;
 	held->ended = stat.state == 'Z' && (held->sharer || held->tid == stop->proc->pid);
+	starved_note(held);
 	held_check_replaced(stop, held);
 	return stat.state == 'D';
 }
@@ -217,7 +221,7 @@ static struct error *wait_all(struct stop *stop, uint64_t deadline_us, pid_t *re
 static bool has_fit_thread(struct stop *stop)
 {
 	for (size_t i = 0; i < stop->threads.count; i++) {
-		if (!rseq_inside(stop, i, NULL))
+		if (!rseq_inside(stop, i, NULL) && !fitness_is_trapped(stop->threads.items[i].tid))
 			return true;
 	}
 	return false;
@@ -242,17 +246,41 @@ static struct error *stuck_error(const struct stop *stop, pid_t tid)
 		n > 0 && strcmp(where, "0") ? where : "unknown place");
 }
 
+static struct error *starved_error(const struct stop *stop, pid_t tid)
+{
+	return error_new(
+		ERROR_FAILED,
+		"process %d can't be stopped: its thread %d gets no processor (the machine "
+		"is busy, or the process has a quota); try again later",
+		stop->proc->pid, tid);
+}
+
+static bool is_starved(const struct stop *stop, pid_t tid, uint64_t us)
+{
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		if (stop->threads.items[i].tid == tid)
+			return starved_is(&stop->threads.items[i], us);
+	}
+	return false;
+}
+
 /* Tries once. *ret_stuck: the thread that prevented it; all stopped threads are released then. */
 static struct error *hold_all(struct stop *stop, uint64_t deadline_us, pid_t *ret_stuck)
 {
 	uint64_t begin = held_now_us();
 	struct error *err;
-	bool found;
+	bool found, held = false;
 
 	*ret_stuck = 0;
 	do {
-		if ((err = take_threads(stop, &found)) ||
-		    (err = wait_all(stop, deadline_us, ret_stuck)))
+		if ((err = take_threads(stop, &found)))
+			return err;
+		if (!held) {
+			held = true;
+			stop->since_us = held_now_us();
+		}
+		held_ask(stop);
+		if ((err = wait_all(stop, deadline_us, ret_stuck)))
 			return err;
 		leave_ended(stop);
 		held_compact(stop);
@@ -275,7 +303,8 @@ static struct error *hold_all(struct stop *stop, uint64_t deadline_us, pid_t *re
 static struct error *hold_process(struct proc *proc, unsigned timeout_ms, bool quits,
 				  struct stop **ret_stop)
 {
-	uint64_t deadline = held_now_us() + (uint64_t)timeout_ms * 1000;
+	uint64_t time_us = (uint64_t)timeout_ms * 1000, deadline = held_now_us() + time_us;
+	uint64_t last = deadline + (STARVED_TIMES - 1) * time_us;
 	struct stop *stop = NULL;
 	pid_t stuck = 0;
 	struct error *err = stop_new(proc, true, &stop);
@@ -285,7 +314,6 @@ static struct error *hold_process(struct proc *proc, unsigned timeout_ms, bool q
 	stop->quits = quits;
 	for (;;) {
 		sharers_look(stop);
-		stop->since_us = held_now_us();
 		err = hold_all(stop, deadline, &stuck);
 		if (err || !stuck)
 			break;
@@ -293,11 +321,18 @@ static struct error *hold_process(struct proc *proc, unsigned timeout_ms, bool q
 			err = interrupt_check();
 			break;
 		}
-		if (held_now_us() + STOP_PAUSE_US > deadline) {
-			err = stuck_error(stop, stuck);
+		bool is_late = held_now_us() + STOP_PAUSE_US > deadline;
+		bool starved = is_late && is_starved(stop, stuck, time_us); /* S13 */
+
+		if (is_late && (!starved || held_now_us() > last)) {
+			err = (starved ? starved_error : stuck_error)(stop, stuck);
 			break;
 		}
 		usleep(STOP_PAUSE_US);
+		if (starved && (err = starved_wait(stop, stuck, last)))
+			break;
+		if (starved)
+			deadline = held_now_us() + time_us;
 	}
 	if (!err)
 		err = stop_check_program(stop);

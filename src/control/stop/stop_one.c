@@ -11,6 +11,7 @@
 #include "control/base/interrupt.h"
 #include "control/proc/proc_status.h"
 #include "fitness.h"
+#include "starved.h"
 #include "stop_parts.h"
 
 #define STOP_ONE_US 100000 /* wait for one candidate */
@@ -40,17 +41,22 @@ static struct error *try_one(struct stop *stop, pid_t tid, uint64_t deadline_us,
 	if (tid == stop->proc->held_tid) {
 		if ((err = stop_take_held(stop, tid)))
 			return err;
-	} else if ((err = held_seize(stop, tid, false, &ours)) || !ours) {
-		return err;
-	} else if ((err = held_wait(stop, 0, limit < deadline_us ? limit : deadline_us))) {
-		return err;
+	} else {
+		if ((err = held_seize(stop, tid, false, &ours)) || !ours)
+			return err;
+		held_ask(stop);
+		starved_note(&stop->threads.items[0]);
+		if ((err = held_wait(stop, 0, limit < deadline_us ? limit : deadline_us)))
+			return err;
 	}
 	if (stop->executed)
 		return held_gone(stop);
 	assert(stop->threads.count);
-	*ret_fit = stop->threads.items[0].state == HELD_STOPPED && fitness_of(stop, 0);
+	*ret_fit = stop->threads.items[0].state == HELD_STOPPED && fitness_of(stop, 0) &&
+		   !fitness_is_trapped(tid);
 	if (*ret_fit)
 		return NULL;
+	stop->starved |= starved_is(&stop->threads.items[0], STOP_ONE_US); /* S13 */
 	held_release(stop, 0);
 	held_compact(stop);
 	return NULL;
@@ -86,7 +92,8 @@ static struct error *none_fit(const struct proc *proc)
 static struct error *hold_one(struct proc *proc, const struct tids *among, unsigned timeout_ms,
 			      bool quits, struct stop **ret_stop)
 {
-	uint64_t deadline = held_now_us() + (uint64_t)timeout_ms * 1000;
+	uint64_t time_us = (uint64_t)timeout_ms * 1000, deadline = held_now_us() + time_us;
+	uint64_t last = deadline + (STARVED_TIMES - 1) * time_us;
 	struct stop *stop = NULL;
 	bool fit = false;
 	struct error *err = stop_new(proc, false, &stop);
@@ -98,6 +105,7 @@ static struct error *hold_one(struct proc *proc, const struct tids *among, unsig
 		struct tids tids = { 0 };
 
 		stop->since_us = held_now_us();
+		stop->starved = false;
 		if (!among)
 			err = threads_list(proc, &tids);
 		if (!err)
@@ -105,6 +113,9 @@ static struct error *hold_one(struct proc *proc, const struct tids *among, unsig
 		vec_free(&tids);
 		if (!err && !fit && quits)
 			err = interrupt_check();
+		if (!err && !fit && stop->starved && held_now_us() > deadline &&
+		    held_now_us() < last)
+			deadline = held_now_us() + time_us;
 		if (!err && !fit && held_now_us() > deadline)
 			err = none_fit(proc);
 		if (!err && !fit)

@@ -25,6 +25,8 @@ struct hit_timing {
 #define HIT_TIMING_SPREADS 4
 extern const unsigned hit_timing_spreads[HIT_TIMING_SPREADS];
 
+/* Takes differences away that can't be: a hit isn't cheaper where more functions are hit. */
+void hit_timing_level(struct hit_timing timings[HIT_TIMING_SPREADS]);
 /* False: it can't be measured here (no memory, or none that may be executed). */
 bool hit_timing_measure(struct hit_timing ret_timings[HIT_TIMING_SPREADS]);
 

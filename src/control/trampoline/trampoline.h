@@ -29,6 +29,9 @@ struct tramp {
 	size_t size;
 };
 
+/* May tramp_event.routine be set? */
+bool trampoline_can_share(const struct tramp_event *event);
+
 /* The most bytes that trampoline_emit needs. */
 size_t trampoline_room(const struct tramp *tramp);
 

@@ -16,6 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "control/agent/agent.h"
 #include "control/base/cleanup.h"
 #include "control/base/ready.h"
 #include "control/base/vec.h"
@@ -31,6 +32,7 @@ struct question {
 	pid_t pid;
 	int pidfd;
 	int fd; /* the worker */
+	pid_t asked; /* just now: a process that this one has forked; 0: itself */
 	int child; /* pidfd of the process that answers just now; -1: none */
 };
 
@@ -80,7 +82,7 @@ static bool receive_process(int from, struct question *ret_question)
 	    head->cmsg_len != CMSG_LEN(sizeof(fds)))
 		return false;
 	memcpy(fds, CMSG_DATA(head), sizeof(fds));
-	*ret_question = (struct question){ pid, fds[0], fds[1], -1 };
+	*ret_question = (struct question){ .pid = pid, .pidfd = fds[0], .fd = fds[1], .child = -1 };
 	return true;
 }
 
@@ -108,14 +110,33 @@ static struct error *read_start(pid_t pid, struct verdict_thread *thread)
 	return error;
 }
 
+/* (D12) A process of the worker's choice: has the question's process forked it? From here on it is
+ * that program, or no stop succeeds. */
+static struct error *check_forked(const struct question *question, const struct proc *asked)
+{
+	_cleanup_(cleanup_proc) struct proc *proc = NULL;
+	bool shared = false;
+	struct error *error = proc_open_plain(question->pid, &proc);
+
+	if (!error)
+		error = holders_share_code(proc, asked, &shared);
+	if (!error && !shared)
+		error = error_new(ERROR_REFUSED, "process %d hasn't forked process %d",
+				  question->pid, asked->pid);
+	return error;
+}
+
 static struct error *judge(const struct question *question, struct fence_verdict *ret_verdict)
 {
 	struct proc *proc = NULL;
 	struct stop *stop = NULL;
 	VEC(struct verdict_thread) threads = { 0 };
 	bool full = true;
-	struct error *error = proc_open_plain(question->pid, &proc);
+	pid_t pid = question->asked ? question->asked : question->pid;
+	struct error *error = proc_open_plain(pid, &proc);
 
+	if (!error && question->asked)
+		error = check_forked(question, proc);
 	/* (D12) It lives, so the pid is still its own. */
 	if (!error && is_over(question->pidfd))
 		error = error_new(ERROR_GONE, "process %d has ended", question->pid);
@@ -124,7 +145,7 @@ static struct error *judge(const struct question *question, struct fence_verdict
 	for (size_t i = 0; !error && full && i < stop_thread_count(stop); i++) {
 		struct verdict_thread thread = { .tid = stop_thread_tid(stop, i) };
 
-		error = read_start(question->pid, &thread);
+		error = read_start(pid, &thread);
 		full = vec_push(&threads, thread);
 	}
 	if (!error)
@@ -194,14 +215,16 @@ static void begin_answer(struct question *question)
 static void hear_worker(struct asker *asker, size_t i)
 {
 	struct question *question = &asker->questions.items[i];
-	char byte;
 
 	if (question->child >= 0) {
 		close(question->child);
 		question->child = -1;
 		return;
 	}
-	ssize_t n = recv(question->fd, &byte, sizeof(byte), MSG_DONTWAIT);
+	question->asked = 0;
+	ssize_t n = recv(question->fd, &question->asked, sizeof(question->asked), MSG_DONTWAIT);
+	if (n != (ssize_t)sizeof(question->asked))
+		question->asked = 0;
 	if (n > 0)
 		begin_answer(question);
 	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
@@ -320,12 +343,12 @@ int asker_connect(const char *path)
 
 /* ---- the worker's end ----------------------------------------------------------------------- */
 
-struct error *asker_ask(int fd, struct fence_verdict *ret_verdict)
+struct error *asker_ask(int fd, pid_t child, struct fence_verdict *ret_verdict)
 {
 	struct fence_verdict verdict = { .magic = 0 };
-	char byte = 'q';
 
-	if (send(fd, &byte, 1, MSG_NOSIGNAL) != 1 || !ready_within(fd, POLLIN, ANSWER_MS) ||
+	if (send(fd, &child, sizeof(child), MSG_NOSIGNAL) != (ssize_t)sizeof(child) ||
+	    !ready_within(fd, POLLIN, ANSWER_MS) ||
 	    recv(fd, &verdict, sizeof(verdict), MSG_DONTWAIT) != (ssize_t)sizeof(verdict) ||
 	    verdict.magic != VERDICT_MAGIC || verdict.thread_count > VERDICT_THREADS_MAX)
 		return error_new(ERROR_REFUSED,

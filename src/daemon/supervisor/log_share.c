@@ -43,13 +43,11 @@ static struct log_share *find_share(struct log_shares *shares, uid_t uid, uint64
 	return share;
 }
 
-bool log_share_take(struct supervisor *supervisor, uid_t uid)
+static bool take(struct log_shares *shares, uid_t uid)
 {
 	uint64_t now = now_ns();
+	struct log_share *share = find_share(shares, uid, now);
 
-	if (supervisor_is_master(supervisor, uid))
-		return true;
-	struct log_share *share = find_share(&supervisor->log_shares, uid, now);
 	assert(share->uid == uid);
 	count_down(share, now);
 	if (share->used >= LINES_MAX) {
@@ -61,4 +59,14 @@ bool log_share_take(struct supervisor *supervisor, uid_t uid)
 		log_line("uid=%u: %lu lines left out: too many at once", uid, share->left_out);
 	share->left_out = 0;
 	return true;
+}
+
+bool log_share_take(struct supervisor *supervisor, uid_t uid)
+{
+	return supervisor_is_master(supervisor, uid) || take(&supervisor->log_shares, uid);
+}
+
+bool log_share_take_failure(struct supervisor *supervisor, uid_t uid)
+{
+	return supervisor_is_master(supervisor, uid) || take(&supervisor->failure_shares, uid);
 }

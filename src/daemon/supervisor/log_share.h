@@ -31,5 +31,8 @@ struct supervisor;
 
 /* May a line be written that this user causes? */
 bool log_share_take(struct supervisor *supervisor, uid_t uid);
+/* As log_share_take, for a failure that is no answer to a request. Such lines have a part of their
+ * own: a user who makes a line per request hides none of them. */
+bool log_share_take_failure(struct supervisor *supervisor, uid_t uid);
 
 #endif

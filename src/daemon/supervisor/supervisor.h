@@ -72,7 +72,7 @@ struct supervisor {
 	uint64_t last_waiting; /* number of the waiting tracepoint that was kept last */
 	struct exec_events *execs; /* NULL: nothing has waited yet */
 	struct failures failures;
-	struct log_shares log_shares;
+	struct log_shares log_shares, failure_shares;
 	bool recording;
 	uint64_t end_at;
 	bool ending; /* no new requests; over when the last target has been let go */

@@ -160,10 +160,11 @@ static void run(struct worker *worker)
 }
 
 /* The worker's struct asker. */
-static struct error *ask(void *context, struct fence_verdict *ret_verdict)
+static struct error *ask(void *context, pid_t pid, struct fence_verdict *ret_verdict)
 {
-	(void)context;
-	return asker_ask(ASKER_FD, ret_verdict);
+	const struct worker *worker = context;
+
+	return asker_ask(ASKER_FD, pid == worker->pid ? 0 : pid, ret_verdict);
 }
 
 int worker_main(pid_t pid)
@@ -175,7 +176,7 @@ int worker_main(pid_t pid)
 	worker.channel = (struct channel){ .fd = -1, .to_send = -1, .fds = { -1, -1, -1, -1 } };
 	fcntl(LISTENER_FD, F_SETFD, FD_CLOEXEC);
 	if (!fcntl(ASKER_FD, F_SETFD, FD_CLOEXEC))
-		worker.asker.ask = ask;
+		worker.asker = (struct asker){ ask, &worker };
 	fcntl(LISTENER_FD, F_SETFL, fcntl(LISTENER_FD, F_GETFL) | O_NONBLOCK);
 	run(&worker);
 	say_goodbye(&worker);

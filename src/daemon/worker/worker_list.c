@@ -40,12 +40,19 @@ static void list_cost(struct worker *worker, uint32_t sequence)
 {
 	struct wire_out out = { 0 };
 	uint64_t cost = 0;
+	bool is_measured = false;
 
-	for (size_t i = 0; i < session_tracepoint_count(worker->session); i++)
-		cost += session_tracepoint(worker->session, i).cost_ns;
+	for (size_t i = 0; i < session_tracepoint_count(worker->session); i++) {
+		struct tracepoint_info info = session_tracepoint(worker->session, i);
+
+		cost += info.cost_ns;
+		is_measured |= info.cost_measured;
+	}
 	wire_begin(&out, WIRE_ITEM, sequence);
 	wire_number(&out, WIRE_PID, (uint64_t)worker->pid);
 	wire_number(&out, WIRE_COST, cost);
+	if (is_measured)
+		wire_number(&out, WIRE_COST_MEASURED, 1);
 	wire_number(&out, WIRE_READER_NS, own_ns());
 	wire_end(&out);
 	channel_send(&worker->channel, &out);

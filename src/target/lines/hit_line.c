@@ -320,7 +320,7 @@ uint64_t hit_line(const struct dt_line *line, const uint8_t *image, uint64_t mas
 	bool wait = !__atomic_load_n(&output->expired, __ATOMIC_RELAXED) &&
 		    (!*deadline || sys_now_ns() < *deadline);
 
-	if (control->flags & DT_NO_LINES || agent_is_orphan(control)) {
+	if (agent_flags(control) & DT_NO_LINES || agent_is_orphan(control)) {
 		hit_leave_out(line, agent_is_orphan(control) ? DT_LINE_ALONE : DT_LINE_FENCED);
 		return 0;
 	}

@@ -30,7 +30,7 @@
 
 #define CONTEXT_SIZE 304u /* of the kernel's struct ucontext; siginfo_t follows */
 #define INFO_NOTE 112u
-#define SLOW_WORDS 13u /* that dt_slow has pushed at most, its return address included */
+#define SLOW_WORDS 14u /* that dt_slow has pushed at most, with the addresses that it returns to */
 #define SA_RESETHAND 0x80000000u
 #define SA_NODEFER 0x40000000u
 #define SA_RESTORER 0x04000000u
@@ -77,13 +77,28 @@ static bool find_in(const struct dt_control *control, uint64_t pc, uint64_t sp,
 	return true;
 }
 
-/* In dt_slow: its return address leads to the trampoline. */
+/* In shared code of trampolines: its return address leads to the trampoline. */
+static bool find_caller(const struct dt_control *control, const struct handler_context *context,
+			struct front_place *ret_place)
+{
+	struct find_frame frame;
+	uint64_t sp, word;
+
+	if (!find_frame(control, context->rip, &frame) || frame.is_hop ||
+	    origin_of(frame.row) != DT_FRAME_RETURNS)
+		return false;
+	sp = context->rsp + 8ULL * (frame.row >> DT_FRAME_WORDS_SHIFT) - 8;
+	return handler_read(control, sp - 8, &word, 1) && find_in(control, word, sp, ret_place);
+}
+
+/* In dt_slow: its return address leads to the trampoline, or to code that the trampoline called. */
 static bool find_place(const struct dt_control *control, const struct handler_context *context,
 		       struct front_place *ret_place)
 {
 	uint64_t words[SLOW_WORDS];
 
-	if (find_in(control, context->rip, context->rsp, ret_place))
+	if (find_in(control, context->rip, context->rsp, ret_place) ||
+	    find_caller(control, context, ret_place))
 		return true;
 	if (context->rip - control->slow >= FRONT_SLOW_SIZE ||
 	    !handler_read(control, context->rsp, words, SLOW_WORDS))

@@ -100,7 +100,7 @@ bool handler_read(const struct dt_control *control, uint64_t from, uint64_t *wor
 
 	if (!from)
 		return false;
-	if (!(control->flags & DT_NO_READ) && agent_begin_call(control, &pid)) {
+	if (!(agent_flags(control) & DT_NO_READ) && agent_begin_call(control, &pid)) {
 		int64_t done = sys_read_self(from, words, count * 8u);
 
 		agent_end_call(control, pid);
@@ -118,9 +118,9 @@ bool handler_write(const struct dt_control *control, uint64_t to, const uint64_t
 	struct sys_iovec remote = { to, count * 8u };
 	uint32_t pid;
 
-	if (!(control->flags & DT_NO_READ) && agent_begin_call(control, &pid)) {
-		int64_t done = sys_call6(SYS_PROCESS_VM_WRITEV, sys_getpid(), (uint64_t)&local, 1,
-					 (uint64_t)&remote, 1, 0);
+	if (!(agent_flags(control) & DT_NO_READ) && agent_begin_call(control, &pid)) {
+		int64_t done = sys_copy_own(SYS_PROCESS_VM_WRITEV, sys_getpid(), &local, 1, &remote,
+					    1);
 
 		agent_end_call(control, pid);
 		return done == (int64_t)(count * 8u);

@@ -5,11 +5,11 @@
  * knows the loads by their addresses and leads the thread on behind them. A fault kills if its
  * signal is blocked, has another handler, or finds no room for its frame. So:
  *
- * (X3) A thread loads only while dt_own_stack.open is set: it was seen with both signals open, on
- *      its own stack, with room for a frame there or on its alternate stack. Every system call of
- *      the libc that might change its mask or its alternate stack has a guard (trap.c), which
- *      clears the word. A program whose other code makes system calls has no plain loads: the
- *      controller never sets DT_LOADS.
+ * (X3) A thread loads only while dt_own_stack.open is dt_state.loads: it was seen with both signals
+ *      open, on its own stack, with room for a frame there or on its alternate stack. Every system
+ *      call of the libc that might change its mask or its alternate stack has a guard (trap.c),
+ *      which makes the word another. A program whose other code makes system calls has no plain
+ *      loads: the controller never sets DT_LOADS.
  * (X4) dt_front stays the handler of both signals, whatever action the program sets, and blocks all
  *      signals: no handler of the program's runs on top of a load's fault, with the signals
  *      blocked. For a fault of the program's own it sets the mask that the kernel would have
@@ -21,6 +21,9 @@
  * (X6) A handler of the program's for another signal, whose mask has the signals blocked, begins
  *      without us. A process that has one makes no plain loads (dt_fronts.closed).
  *
+ * (X8) A process that asks for AMX's tiles, whose threads have larger frames then, makes no plain
+ *      loads from there on.
+ *
  * The program's masks, actions and alternate stacks stay what it wants: nothing is changed but the
  * two actions, which nobody is told of. Only pages that process_vm_readv has read are loaded from:
  * so a bad pointer is no fault, and neither are registers of devices read. Where a filter forbids
@@ -28,6 +31,10 @@
  */
 #include "loads.h"
 
+#include "shared/frame.h"
+#include "shared/reads.h"
+#include "shared/tiles.h"
+#include "target/find.h"
 #include "target/gather.h"
 
 #define SIG_UNBLOCK 1
@@ -73,6 +80,22 @@ static bool is_open(const struct dt_fronts *fronts, const struct dt_slot *slot)
 	       !(mask & DT_LOADS_BITS) && sys_gettid() == slot->real_tid && has_frame_room(fronts);
 }
 
+static bool is_open_now(const struct dt_control *control, const struct dt_own_stack *own)
+{
+	return own->open == __atomic_load_n(&agent_state(control)->loads, __ATOMIC_RELAXED);
+}
+
+void loads_forbid(const struct dt_control *control)
+{
+	__atomic_fetch_add(&agent_state(control)->loads, 1, __ATOMIC_SEQ_CST);
+}
+
+static void close_process(const struct dt_control *control)
+{
+	fronts_of(control)->closed = 1;
+	loads_forbid(control);
+}
+
 /* Signals are as they are: a handler that comes meanwhile leaves the mask as it was. */
 static bool look(const struct dt_control *control, const struct dt_slot *slot,
 		 struct dt_own_stack *own)
@@ -80,12 +103,16 @@ static bool look(const struct dt_control *control, const struct dt_slot *slot,
 	const struct dt_fronts *fronts = fronts_of(control);
 	uint32_t pid;
 
+	/* before is_allowed: whoever forbids loads changes the word last */
+	uint32_t loads = __atomic_load_n(&agent_state(control)->loads, __ATOMIC_SEQ_CST);
+	if (!is_allowed(control) || agent_is_quiet(control))
+		return false;
 	if (own->pause) {
 		own->pause--;
 		return false;
 	}
 	if (own->shut || __atomic_load_n(&fronts->passing, __ATOMIC_SEQ_CST) || /* X5 */
-	    control->flags & DT_NO_ALTSTACK || !agent_begin_call(control, &pid))
+	    agent_flags(control) & DT_NO_ALTSTACK || !agent_begin_call(control, &pid))
 		return false;
 	bool open = is_open(fronts, slot);
 	agent_end_call(control, pid);
@@ -96,7 +123,7 @@ static bool look(const struct dt_control *control, const struct dt_slot *slot,
 		return false;
 	}
 	own->pauses = 0;
-	own->open = 1;
+	own->open = loads;
 	return true;
 }
 
@@ -104,7 +131,7 @@ bool loads_enter(const struct dt_control *control, struct dt_slot *slot, uint32_
 {
 	struct dt_own_stack *own = agent_own_stack(control, slot);
 
-	if (!is_allowed(control) || (!own->open && !look(control, slot, own)))
+	if (!is_allowed(control) || (!is_open_now(control, own) && !look(control, slot, own)))
 		return false;
 	*ret_before = own->loading;
 	__atomic_store_n(&own->loading, 1, __ATOMIC_SEQ_CST);
@@ -125,7 +152,8 @@ void loads_shut(const struct dt_control *control)
 	struct dt_slot *slot = slow_find_ours(control);
 
 	if (slot)
-		__atomic_store_n(&agent_own_stack(control, slot)->open, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&agent_own_stack(control, slot)->open, DT_NOT_OPEN,
+				 __ATOMIC_RELAXED);
 }
 
 bool loads_any(const struct dt_control *control)
@@ -150,38 +178,69 @@ uint64_t loads_known(const struct dt_control *control, uint64_t from)
 {
 	uint64_t end = (from | (DT_PAGE - 1)) + 1;
 
-	if (control->flags & DT_NO_READ)
+	if (agent_flags(control) & DT_NO_READ)
 		return end - from;
-	if (!from || *page_of(control, from) != from / DT_PAGE)
+	if (*page_of(control, from) != end)
 		return 0;
-	if (*page_of(control, end) == end / DT_PAGE)
+	if (*page_of(control, end) == end + DT_PAGE)
 		end += DT_PAGE;
 	return end - from;
 }
 
 void loads_note(const struct dt_control *control, uint64_t from, uint64_t size)
 {
-	for (uint64_t page = from / DT_PAGE; size && page <= (from + size - 1) / DT_PAGE; page++)
-		*page_of(control, page * DT_PAGE) = page;
+	for (uint64_t page = from / DT_PAGE; size && page <= (from + size - 1) / DT_PAGE; page++) {
+		uint64_t *end = page_of(control, page * DT_PAGE);
+
+		if (*end != (page + 1) * DT_PAGE)
+			*end = (page + 1) * DT_PAGE;
+	}
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-/* Labels of x86_64/loads.S. */
-#define LABEL(name) extern const uint8_t name[] __attribute__((visibility("hidden")))
-LABEL(loads_word_at);
-LABEL(loads_word_fixed);
-LABEL(loads_copy_at);
-LABEL(loads_copy_fixed);
+/* x86_64/loads.S: where each load is, and where the thread goes on from its fault, as distances
+ * from the table; 0 ends it. */
+extern const int32_t loads_mends[] __attribute__((visibility("hidden")));
+
+/* A load in a trampoline (reads.h); 0: it is none. */
+static uint64_t fixed_in_trampoline(const struct dt_control *control, uint64_t rip)
+{
+	const uint8_t *mark = (const uint8_t *)rip - DT_READ_MARK_LENGTH;
+	uint32_t code = 0, distance = 0;
+	struct find_frame frame;
+
+	if (!find_frame(control, rip, &frame) || frame.is_hop ||
+	    (uint64_t)mark < (uint64_t)frame.end - frame.end->start ||
+	    !(dt_frame_kept(frame.row) || dt_frame_returns(frame.row)))
+		return 0;
+	for (uint32_t i = 0; i < 4; i++) {
+		code |= i < 3 ? (uint32_t)mark[i] << 8 * i : 0;
+		distance |= (uint32_t)mark[3 + i] << 8 * i;
+	}
+	return code == DT_READ_MARK ? rip + (uint64_t)(int64_t)(int32_t)distance : 0;
+}
+
+/* 0: it is none of the loads. */
+static uint64_t fixed_of(uint64_t rip)
+{
+	for (const int32_t *at = loads_mends; *at; at += 2) {
+		if (rip - (uint64_t)loads_mends == (uint64_t)(int64_t)at[0])
+			return (uint64_t)loads_mends + (uint64_t)(int64_t)at[1];
+	}
+	return 0;
+}
 
 bool loads_mend(const struct dt_control *control, const struct handler_info *info,
 		struct handler_context *context)
 {
-	uint64_t fixed = context->rip == (uint64_t)loads_word_at ? (uint64_t)loads_word_fixed :
-			 context->rip == (uint64_t)loads_copy_at ? (uint64_t)loads_copy_fixed :
-								   0;
+	bool is_fault = info->code > 0 && (info->signal == dt_front_signals[DT_FRONT_BUS] ||
+					   info->signal == dt_front_signals[DT_FRONT_SEGV]);
+	uint64_t fixed = is_fault ? fixed_of(context->rip) : 0;
 
-	if (!fixed || info->code <= 0)
+	if (is_fault && !fixed)
+		fixed = fixed_in_trampoline(control, context->rip);
+	if (!fixed)
 		return false;
 	context->rip = fixed;
 	*page_of(control, info->address) = 0;
@@ -227,15 +286,17 @@ static void pass_wait(const struct dt_control *control, uint64_t number, const u
 		return;
 	slot = slow_find_ours(control);
 	if (!slot) {
-		fronts_of(control)->closed = 1;
+		close_process(control);
 		return;
 	}
 	agent_own_stack(control, slot)->shut = 1;
-	agent_own_stack(control, slot)->open = 0;
+	agent_own_stack(control, slot)->open = DT_NOT_OPEN;
 }
 
 bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_t args[6])
 {
+	if (is_on(control) && number == SYS_ARCH_PRCTL && args[0] == ARCH_REQ_XCOMP_PERM)
+		close_process(control); /* X8 */
 	if (!is_on(control) || agent_is_quiet(control))
 		return false;
 	if (!(number == SYS_RT_SIGPROCMASK && args[1] && (int32_t)args[0] != SIG_UNBLOCK) &&
@@ -246,7 +307,7 @@ bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_
 	__atomic_fetch_add(&fronts_of(control)->passing, 1, __ATOMIC_SEQ_CST); /* X5 */
 	struct dt_slot *slot = slow_find_ours(control);
 	if (slot) {
-		agent_own_stack(control, slot)->open = 0; /* X3 */
+		agent_own_stack(control, slot)->open = DT_NOT_OPEN; /* X3 */
 		agent_own_stack(control, slot)->shut = 0;
 		agent_own_stack(control, slot)->pause = 0;
 	}
@@ -265,5 +326,5 @@ void loads_pass_action(const struct dt_control *control, uint64_t signal,
 		      signal == dt_front_signals[DT_FRONT_SEGV];
 
 	if (!is_own && action->handler > 1 && action->mask & DT_LOADS_BITS && control->fronts)
-		fronts_of(control)->closed = 1; /* X6 */
+		close_process(control); /* X6 */
 }

@@ -30,6 +30,8 @@ bool loads_any(const struct dt_control *control);
 /* A fault of one of the loads: leads the thread on, and is true. */
 bool loads_mend(const struct dt_control *control, const struct handler_info *info,
 		struct handler_context *context);
+/* No thread of this process is known to be open any more. The reason must be there before. */
+void loads_forbid(const struct dt_control *control);
 /* The calling thread's mask isn't known any more. */
 void loads_shut(const struct dt_control *control);
 

@@ -39,7 +39,6 @@
 	movl	%fs:(%rax), %eax
 	cmpl	SLOT_TID(%r9), %eax
 	jne	\no
-	shrl	$1, %ecx			/* sizeof(struct dt_own_stack) per slot */
 	leaq	-STACK_ROOM(%rsp), %rdx
 	subq	STATE_OWN_STACKS(%r8, %rcx), %rdx
 	cmpq	8 + STATE_OWN_STACKS(%r8, %rcx), %rdx
@@ -90,6 +89,11 @@ dt_gather:
 	movq	CONTROL_STATE(%rbx), %r8
 	claim_stack .Lclaim, .Lall_busy
 	movq	%rbx, %rdi
+	call	stack_room_look_first
+	movq	$SLOW_ELSEWHERE, RESULT(%r14)
+	testb	%al, %al
+	jnz	.Lgive_back
+	movq	%rbx, %rdi
 	movq	%r13, %rsi
 	movq	%r12, %rdx
 	xorl	%ecx, %ecx
@@ -97,6 +101,7 @@ dt_gather:
 	movq	%rax, RESULT(%r14)
 	movq	%rbx, %rdi
 	call	stack_room_look
+.Lgive_back:
 	popq	%rsi
 	movq	%r14, %rsp
 	give_back_stack
@@ -107,6 +112,8 @@ dt_gather:
 	movq	RESULT(%rsp), %rax
 	cmpq	$SLOW_AGAIN, %rax
 	je	.Lagain
+	cmpq	$SLOW_ELSEWHERE, %rax
+	je	.Laligned
 	.cfi_remember_state
 	addq	$24, %rsp
 	.cfi_adjust_cfa_offset -24

@@ -25,6 +25,7 @@
 #define SYS_RT_SIGTIMEDWAIT 128
 #define SYS_SIGALTSTACK 131
 #define SYS_PRCTL 157
+#define SYS_ARCH_PRCTL 158
 #define SYS_GETTID 186
 #define SYS_TKILL 200
 #define SYS_FUTEX 202
@@ -135,13 +136,27 @@ static inline uint64_t sys_process_time(uint32_t pid)
 }
 
 /* Reads this process's own memory, without faulting. Gives the number of bytes, or negative. */
+/* process_vm_readv or process_vm_writev of this process. When its first thread has ended, the
+ * kernel finds the memory under the other threads' ids alone. */
+static inline int64_t sys_copy_own(int64_t number, uint32_t pid, const struct sys_iovec *local,
+				   uint64_t locals, const struct sys_iovec *remote,
+				   uint64_t remotes)
+{
+	int64_t done = sys_call6(number, pid, (uint64_t)local, locals, (uint64_t)remote, remotes,
+				 0);
+
+	if (done != -SYS_ESRCH)
+		return done;
+	return sys_call6(number, sys_gettid(), (uint64_t)local, locals, (uint64_t)remote, remotes,
+			 0);
+}
+
 static inline int64_t sys_read_self(uint64_t from, void *to, uint64_t length)
 {
 	struct sys_iovec local = { (uint64_t)to, length };
 	struct sys_iovec remote = { from, length };
 
-	return sys_call6(SYS_PROCESS_VM_READV, sys_getpid(), (uint64_t)&local, 1,
-			 (uint64_t)&remote, 1, 0);
+	return sys_copy_own(SYS_PROCESS_VM_READV, sys_getpid(), &local, 1, &remote, 1);
 }
 
 static inline uint64_t sys_fs_base(void)
@@ -167,6 +182,11 @@ static inline uint32_t sys_fs_word(uint64_t offset)
 
 	__asm__ volatile("movl %%fs:(%1), %0" : "=r"(word) : "r"(offset));
 	return word;
+}
+
+static inline uint64_t sys_fs_long(uint64_t offset)
+{
+	return sys_fs_word(offset) | (uint64_t)sys_fs_word(offset + 4) << 32;
 }
 
 static inline uint64_t sys_clock(void)

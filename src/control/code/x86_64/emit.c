@@ -156,6 +156,12 @@ void emit_store_imm32(struct emitter *e, struct mem to, int32_t value)
 	encode_word(e, value);
 }
 
+void emit_store_imm8(struct emitter *e, struct mem to, uint8_t value)
+{
+	encode_mem(e, 0xc6, 0, to, 1);
+	encode_byte(e, value);
+}
+
 void emit_store_imm(struct emitter *e, struct mem to, int32_t value)
 {
 	encode_mem(e, OP_W | 0xc7, 0, to, 4);
@@ -188,6 +194,17 @@ static void put_alu_imm(struct emitter *e, unsigned wide, enum alu alu, enum reg
 void emit_alu(struct emitter *e, enum alu alu, enum reg to, enum reg from)
 {
 	encode_reg(e, OP_W | 0x01 | (unsigned)alu << 3, from, to);
+}
+
+void emit_alu_imm(struct emitter *e, enum alu alu, enum reg to, int32_t value)
+{
+	put_alu_imm(e, OP_W, alu, to, value);
+}
+
+void emit_test_imm(struct emitter *e, enum reg reg, int32_t value)
+{
+	encode_reg(e, OP_W | 0xf7, 0, reg);
+	encode_word(e, value);
 }
 
 void emit_imul(struct emitter *e, enum reg to, enum reg from)
@@ -262,6 +279,12 @@ void emit_or(struct emitter *e, enum reg to, enum reg from)
 void emit_or_imm(struct emitter *e, enum reg to, int32_t value)
 {
 	put_alu_imm(e, OP_W, ALU_OR, to, value);
+}
+
+void emit_or_long_imm(struct emitter *e, enum reg to, int32_t value)
+{
+	encode_reg(e, OP_W | 0x81, ALU_OR, to);
+	encode_word(e, value);
 }
 
 void emit_and_imm32(struct emitter *e, enum reg to, int32_t value)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "encode.h"
+#include "shared/reads.h"
 
 #define SHORT_SIZE 2
 
@@ -40,7 +41,7 @@ static void put_label(struct emitter *e, struct label *to, bool is_short)
 	} else if (to->fixup_count == EMIT_FIXUPS_MAX) {
 		e->failed = true;
 	} else {
-		to->fixups[to->fixup_count] = field;
+		to->fixups[to->fixup_count] = (uint32_t)field;
 		to->fixup_short[to->fixup_count++] = is_short;
 	}
 }
@@ -57,6 +58,12 @@ static void put_rel32(struct emitter *e, taddr to)
 void emit_jmp_to(struct emitter *e, taddr to)
 {
 	encode_opcode(e, 0xe9, 0);
+	put_rel32(e, to);
+}
+
+void emit_call_to(struct emitter *e, taddr to)
+{
+	encode_opcode(e, 0xe8, 0);
 	put_rel32(e, to);
 }
 
@@ -90,6 +97,12 @@ void emit_jmp_short(struct emitter *e, struct label *to)
 {
 	encode_opcode(e, 0xeb, 0);
 	put_label(e, to, true);
+}
+
+void emit_mark(struct emitter *e, struct label *to)
+{
+	emit_bytes(e, &(uint32_t){ DT_READ_MARK }, DT_READ_MARK_LENGTH - 4);
+	put_label(e, to, false);
 }
 
 void emit_jcc(struct emitter *e, enum cond cc, struct label *to)

@@ -12,6 +12,7 @@
 
 #include "shared/layout.h"
 #include "shared/program.h"
+#include "control/codegen/read_code.h"
 #include "control/codegen/record_code.h"
 
 #define XMM_SIZE ((int32_t)offsetof(struct dt_regs, general))
@@ -19,6 +20,8 @@
 #define REGS(field) ((int32_t)offsetof(struct dt_regs, field) - XMM_SIZE)
 #define CALL_ROOM 512
 #define BESIDE_SIZE 16 /* for the image's address, and rcx */
+#define GATHER_PUSHES 80 /* by dt_gather, before it looks for a stack: its frame and flags */
+#define TOUCH_ROOM 8
 #define FLAG_OF_SHIFT 11
 
 static const enum reg saved_regs[] = { RBX, RDX, RCX, RAX }; /* by record_emit_save */
@@ -30,7 +33,33 @@ static const enum reg lost_regs[] = { RSI, RDI, R8, R9, R10, R11 };
 size_t gather_room(const struct tramp_event *event)
 {
 	/* two calls: with a late stub, too */
-	return event->program ? (event->is_pair ? 2 : 1) * CALL_ROOM + event->program_size : 0;
+	return TOUCH_ROOM + (event->program ? (event->is_pair ? 2 : 1) * CALL_ROOM +
+						      event->program_size + read_room(event) :
+					      0);
+}
+
+/* ---- stack overflow -------------------------------------------------------------------------- */
+
+/* The bytes of the program's stack that gathering needs below rsp; 0: nothing is gathered. */
+static int32_t stack_needed(const struct tramp_event *event, bool in_image)
+{
+	if (!event || !event->program)
+		return 0;
+	return (in_image ? (int32_t)DT_ROUND_UP(event->program->size_max, 16) : 0) + BESIDE_SIZE +
+	       (event->xmms ? XMM_SIZE : 0) + GENERAL_SIZE + GATHER_PUSHES;
+}
+
+void gather_emit_touch(struct emitter *e, const struct tramp_event *event)
+{
+	bool in_image = !tramp_is_recorded(event);
+	int32_t entry = stack_needed(event, in_image);
+	int32_t exit = stack_needed(event->at_exit, in_image);
+	int32_t needed = entry > exit ? entry : exit;
+
+	if (!needed)
+		return;
+	emit_note(e, "a stack without room for the agent's call overflows here");
+	emit_load(e, RAX, mem_at(RSP, -needed));
 }
 
 static struct mem general(int32_t xmm, enum reg reg)
@@ -102,6 +131,20 @@ void gather_emit_call(struct emitter *e, const struct tramp_env *env,
 	else
 		emit_mov_imm(e, RAX, 0);
 	emit_call(e, env, event, ret_field);
+}
+
+void gather_emit_event(struct emitter *e, const struct tramp_env *env,
+		       const struct tramp_event *event, int32_t saved, bool at_exit,
+		       struct label *no, size_t *ret_field)
+{
+	struct read_ways ways = { .no = no };
+
+	if (read_is_native(event, at_exit))
+		read_emit(e, env, event, saved, at_exit, &ways);
+	gather_emit_call(e, env, event, 0, saved, ret_field);
+	emit_or(e, RAX, RAX);
+	emit_jcc(e, CC_E, no);
+	emit_bind(e, &ways.done);
 }
 
 void gather_emit_beside(struct emitter *e, const struct tramp_env *env,

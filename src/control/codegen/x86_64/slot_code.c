@@ -28,21 +28,19 @@ static void emit_check_tid(struct emitter *e, struct label *no)
 void slot_emit_find(struct emitter *e, const struct tramp_env *env, struct label *slow)
 {
 	emit_note(e, "the thread's FS base");
-	emit_rdfsbase(e, RCX);
+	emit_rdfsbase(e, RDX);
 	emit_note(e, "hash it");
-	emit_imul_imm(e, RDX, RCX, DT_HASH_MULTIPLIER);
-	emit_shr_imm(e, RDX, DT_HASH_SHIFT);
-	emit_and_imm32(e, RDX, DT_HASH_MASK);
-	emit_note(e, "in the table of slots");
+	emit_imul_imm(e, RCX, RDX, DT_HASH_MULTIPLIER);
+	emit_shr_imm(e, RCX, DT_HASH_SHIFT);
+	emit_and_imm32(e, RCX, DT_HASH_MASK);
+	emit_note(e, "rcx = the slot, in their table");
 	emit_mov_imm(e, RAX, env->slots.v);
-	emit_add(e, RDX, RAX);
+	emit_add(e, RCX, RAX);
 	emit_note(e, "the slot's key must be its complement");
-	emit_not(e, RCX);
-	emit_cmp_mem(e, RCX, mem_at(RDX, SLOT(key)));
+	emit_not(e, RDX);
+	emit_cmp_mem(e, RDX, mem_at(RCX, SLOT(key)));
 	emit_note(e, "if not: the agent finds the slot");
 	emit_jcc(e, CC_NE, slow);
-	emit_note(e, "rcx = the slot");
-	emit_mov(e, RCX, RDX);
 	emit_check_tid(e, slow);
 }
 

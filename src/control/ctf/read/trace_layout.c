@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/base/align.h"
+
 #define HEADER 8u
 #define NS 1000000000
 
@@ -69,11 +71,6 @@ int64_t trace_layout_ns(const struct trace_layout *layout, uint64_t cycles)
 }
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
-
-static size_t align_up(size_t at, size_t align)
-{
-	return (at + align - 1) & ~(align - 1);
-}
 
 /* Adds the fields' least sizes, without alignment, and tells whether all are fixed. */
 static bool settle_fields(struct layout_fields *fields, uint64_t *size, bool *is_fixed);

@@ -26,12 +26,15 @@ static bool find_target(const uint8_t *bytes, size_t size, uint64_t pc, uint64_t
 	return true;
 }
 
-static bool is_symbol(const struct symtab *symtab, uint64_t address)
+/* Stripped files have functions in the unwind table only. */
+static bool is_function(const struct symtab *symtab, uint64_t address)
 {
 	size_t n = sorted_count(symtab->symbols.count, i,
 				symtab->symbols.items[i].address <= address);
+	uint64_t start, end;
 
-	return n && symtab->symbols.items[n - 1].address == address;
+	return (n && symtab->symbols.items[n - 1].address == address) ||
+	       (symtab_fde(symtab, address, &start, &end) && start == address);
 }
 
 static int compare_jumps(const void *left, const void *right)
@@ -52,7 +55,7 @@ static void read_text(struct symtab *symtab, const struct text_range *text)
 		if (!find_target(text->bytes + i, text->size - i, text->address + i, &to) ||
 		    /* most bytes that look like a jump lead nowhere */
 		    (to - text->address >= text->size && !symtab_text(symtab, to)) ||
-		    !is_symbol(symtab, to))
+		    !is_function(symtab, to))
 			continue;
 		struct symtab_jump jump = { .to = to, .from = text->address + i };
 		if (!vec_push(&symtab->jumps, jump))

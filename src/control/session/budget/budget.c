@@ -147,6 +147,7 @@ static void step(struct session *session, uint64_t now)
 		bool peeked = budget->peeks;
 
 		budget_measure_look(session, budget, now);
+		budget_measure_sample(session, budget, now);
 		decide(session, budget, now);
 		if (peeked)
 			peek(session, budget, false, now);
@@ -168,6 +169,7 @@ static void free_budget(struct session *session)
 	free(budget->tracepoints);
 	free(budget->hits);
 	free(budget->paces);
+	cpu_samples_free(budget->samples);
 	vec_free(&budget->steps);
 	free(budget);
 	session->budget = NULL;

@@ -10,8 +10,8 @@
  * (U12) Every hit is in one of: events and losses, the count of a demoted tracepoint; or its
  *      tracepoint was off, and the time for which it was is known.
  * (U13) A call whose entry was recorded has its exit recorded, whatever its level is by then.
- * (U14) What a hit costs is corrected by measurement: where levels change, by what the target gets
- *      done before and after (budget_scale.h).
+ * (U14) What a hit costs is corrected by measurement (budget_scale.h): where levels change, by what
+ *      the target gets done before and after; always, by samples of where its CPU time goes.
  *
  * A guest of the session: budget_enable once, before session_begin.
  */

@@ -88,8 +88,9 @@ static double worth_of(const struct session *session, const struct tracepoint *t
 	return worth < 1 ? 1 : worth > WORTH_MAX ? WORTH_MAX : worth;
 }
 
-/* Notes the tracepoint's hits since the last look; returns their number. While it is off, and in
- * the code, its trampoline is in the way of others as if it were hit as often as before. */
+/* Notes the tracepoint's hits since the last look; returns how often its function was called. While
+ * it is off or out, nobody counts: the function itself is in the way of others' trampolines, in
+ * caches and predictors, as if it were called as often as before. */
 static uint64_t see(const struct session *session, const struct budget *budget,
 		    struct tracepoint *tracepoint)
 {
@@ -105,7 +106,7 @@ static uint64_t see(const struct session *session, const struct budget *budget,
 	demotion->new_counted = counted;
 	demotion->new_judged = judged;
 	demotion->hits = (demotion->is_judged ? judged : recorded) + counted;
-	if (tracepoint->level == SWITCH_OFF && !budget->peeks && !demotion->is_out)
+	if (tracepoint->level == SWITCH_OFF && (!budget->peeks || demotion->is_out))
 		return (uint64_t)(demotion->rate * budget->own / 1e9);
 	return demotion->hits;
 }
@@ -113,7 +114,7 @@ static uint64_t see(const struct session *session, const struct budget *budget,
 struct hit_cost budget_hit_cost(const struct session *session, const struct tracepoint *tracepoint)
 {
 	struct hit_cost cost = hit_cost_of(tracepoint, session->spread);
-	double scale = session->budget->scale.scale;
+	double scale = budget_scale_now(&session->budget->scale);
 
 	return (struct hit_cost){ .recorded = cost.recorded * scale,
 				  .counted = cost.counted * scale,
@@ -143,14 +144,14 @@ static double cost_on(struct demotion *demotion, const struct hit_cost *cost)
 }
 
 /* Adds what nobody counts: hits while the tracepoint is off. */
-static void guess_unseen(struct tracepoint *tracepoint, const struct hit_cost *cost, double own)
+static void guess_unseen(struct tracepoint *tracepoint, double off_cost, double own)
 {
 	struct demotion *demotion = tracepoint->demotion;
 	double hits = demotion->rate * own / 1e9;
 
 	demotion->unseen += hits;
 	if (!demotion->is_out)
-		demotion->cost += hits * cost->off;
+		demotion->cost += hits * off_cost;
 }
 
 /* Computes the rate of these hits, and its peaks; `own`: the target's own CPU time meanwhile. */
@@ -160,11 +161,11 @@ static void rate(const struct session *session, const struct budget *budget,
 	struct demotion *demotion = tracepoint->demotion;
 	struct hit_cost cost = budget_hit_cost(session, tracepoint);
 
-	demotion->cost += cost_of(session, tracepoint);
+	demotion->cost += cost_of(session, tracepoint) / budget_scale_now(&budget->scale);
 	if (tracepoint->level != SWITCH_OFF || (budget->peeks && !demotion->is_out))
 		demotion->rate = (double)demotion->hits * 1e9 / own;
 	else
-		guess_unseen(tracepoint, &cost, own);
+		guess_unseen(tracepoint, cost.off / budget_scale_now(&budget->scale), own);
 	if (budget->new_peaks) {
 		demotion->peak_before = demotion->peak;
 		demotion->peak = 0;
@@ -277,7 +278,8 @@ bool budget_look(struct session *session, struct budget *budget, uint64_t ns)
 	/* the more the target gets done, the more hits nobody sees */
 	double cpu = (double)spent(session, budget, ns), own = (cpu - cost) / (1 + unseen);
 	own = own > OWN_LEAST * cpu ? own : OWN_LEAST * cpu;
-	budget->look = (struct budget_span){ cpu, (cost + unseen * own) / budget->scale.scale };
+	budget->look = (struct budget_span){ cpu, (cost + unseen * own) /
+						  budget_scale_now(&budget->scale) };
 	note_busy(budget, cpu / (double)ns);
 	own = own > idle ? own : idle;
 	budget->own = own;

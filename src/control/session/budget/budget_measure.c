@@ -4,8 +4,11 @@
  *
  * A span is a time without changes. The first look after a change is left out, as levels change
  * while hits are read. So are those in which tracepoints that are off are counted for a moment.
+ *
+ * Samples of where the CPU time goes tell without a change of levels.
  */
 #include "budget_state.h"
+#include "control/base/cleanup.h"
 #include "control/tracers/count/demotion.h"
 
 #define MS 1e6
@@ -13,6 +16,8 @@
 #define AFTER_NS (10 * MS)
 #define RECENT_NS (200 * MS) /* what is older than that is worth half */
 #define FORGET_NS 3000000000ULL /* by the clock, for a comparison */
+#define SAMPLES_NS 1000000000ULL
+#define SAMPLES_FIRST 10 /* looks with samples, one after the other */
 
 static void add_hits(const struct budget *budget)
 {
@@ -32,29 +37,17 @@ static void halve(struct budget *budget)
 		budget->tracepoints[i]->demotion->span_hits /= 2;
 }
 
-/* The first measurement is that of all hits before, too. */
-static void rescale_costs(const struct session *session, double by)
-{
-	for (size_t i = 0; i < session->tracepoints.count; i++) {
-		if (session->tracepoints.items[i]->demotion)
-			session->tracepoints.items[i]->demotion->cost *= by;
-	}
-}
-
 static void compare(struct session *session, struct budget *budget)
 {
-	bool is_first = !budget->scale.is_measured;
-
 	for (size_t i = 0; i < budget->count; i++) {
 		const struct demotion *demotion = budget->tracepoints[i]->demotion;
 
 		budget->paces[i] = (struct budget_pace){ .before = demotion->hits_before,
 							 .after = demotion->span_hits };
 	}
-	if (budget_scale_compare(&budget->scale, budget->paces, budget->count, budget->span_before,
-				 budget->span) &&
-	    is_first)
-		rescale_costs(session, budget->scale.scale);
+	budget_scale_compare(&budget->scale, budget->paces, budget->count, budget->span_before,
+			     budget->span);
+	session->cost_measured = budget->scale.is_measured;
 }
 
 void budget_measure_look(struct session *session, struct budget *budget, uint64_t now)
@@ -77,6 +70,52 @@ void budget_measure_look(struct session *session, struct budget *budget, uint64_
 	}
 	if (budget->span.cpu >= RECENT_NS)
 		halve(budget);
+}
+
+static bool is_ours(const void *context, uint64_t address)
+{
+	const struct agent *agent = context;
+	const struct dt_control *control = agent->control;
+
+	if (address - agent->control_at.v < AGENT_WHOLE_SIZE ||
+	    address - control->stubs < (uint64_t)control->stub_count * DT_STUB_SIZE)
+		return true;
+	for (uint32_t i = 0; i < control->window_count && i < DT_WINDOWS_MAX; i++) {
+		const struct dt_window *window = &control->windows[i];
+
+		if (address - window->address < (uint64_t)window->pages * DT_PAGE)
+			return true;
+	}
+	return false;
+}
+
+/* From this look to the next one, once per second, and more often until the first result: a thread
+ * that sleeps and wakes often pays for being sampled. Where it isn't allowed, never again. */
+static void begin_samples(struct session *session, struct budget *budget, uint64_t now)
+{
+	bool is_first = budget->sampled < SAMPLES_FIRST && !budget->scale.sampled;
+
+	if (budget->no_samples || now < budget->samples_at)
+		return;
+	struct error *error = cpu_samples_begin(session->processes.items, session->processes.count,
+						&budget->samples);
+	budget->no_samples = error != NULL;
+	error_free(error);
+	budget->sampled++;
+	budget->samples_at = is_first ? now : now + SAMPLES_NS;
+}
+
+void budget_measure_sample(struct session *session, struct budget *budget, uint64_t now)
+{
+	struct cpu_samples_sum sum = { 0 };
+
+	if (budget->samples)
+		sum = cpu_samples_read(budget->samples, is_ours, session->agent);
+	cpu_samples_free(take_ptr(&budget->samples));
+	struct budget_sample sample = { cpu_samples_share(&sum), sum.inside };
+	budget_scale_spend(&budget->scale, &budget->look, sum.cpu_ns ? &sample : NULL);
+	session->cost_scale = budget_scale_so_far(&budget->scale);
+	begin_samples(session, budget, now);
 }
 
 void budget_measure_change(const struct session *session, struct budget *budget, uint64_t now)

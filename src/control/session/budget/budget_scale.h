@@ -11,6 +11,10 @@
  * to 1 - scale * x. Two times with different levels give the scale. The less they tell (few hits,
  * small shares), the less the scale changes.
  *
+ * While no level changes, samples tell in which code the target spends its CPU time
+ * (proc/cpu_samples.h). They see the time in trampolines, and not by how much these slow the
+ * target's own code down. So the samples' scale is the least that it can be.
+ *
  * Pure.
  */
 #ifndef DYNTRACE_BUDGET_SCALE_H
@@ -21,9 +25,15 @@
 #include <stdint.h>
 
 struct budget_scale {
-	double scale; /* 1 to BUDGET_SCALE_MAX */
+	double scale; /* 1 to BUDGET_SCALE_MAX: by what the target gets done */
 	double doubt; /* its variance */
 	bool is_measured;
+	/* Of the samples: their scale, 0 if they are too few; sums, of which older ones count less:
+	 * samples in trampolines, the time in trampolines and as timed. */
+	double sampled;
+	double samples, sampled_ns, timed_ns;
+	/* ns of all the time: as timed; by `scale`; in samples */
+	double all_timed, all_measured, all_sampled;
 };
 #define BUDGET_SCALE_MAX 40
 
@@ -37,6 +47,20 @@ struct budget_span {
 	double cpu; /* ns of the target's CPU time, with all costs */
 	double cost; /* ns, as timed: without the scale */
 };
+
+/* The samples of some time. */
+struct budget_sample {
+	double share; /* of the CPU time in our code */
+	uint64_t inside; /* samples there */
+};
+
+/* The scale to use from now on. */
+double budget_scale_now(const struct budget_scale *scale);
+/* The scale of all costs so far. */
+double budget_scale_so_far(const struct budget_scale *scale);
+/* Adds the cost of some time, and its samples (NULL: none were taken; it costs what others did). */
+void budget_scale_spend(struct budget_scale *scale, const struct budget_span *span,
+			const struct budget_sample *sample);
 
 void budget_scale_init(struct budget_scale *scale);
 /* Time passes: what was measured tells less and less. */

@@ -7,6 +7,7 @@
 #include "budget.h"
 #include "budget_choice.h"
 #include "budget_scale.h"
+#include "control/proc/cpu_samples.h"
 #include "control/session/state/session_state.h"
 #include "control/tracers/count/demotion.h"
 #include "control/tracers/count/hit_cost.h"
@@ -44,6 +45,10 @@ struct budget {
 	uint64_t measured; /* the last look */
 	bool settles; /* levels have changed since the last look */
 	struct budget_pace *paces; /* room */
+	struct cpu_samples *samples; /* that are being taken; NULL: none */
+	uint64_t samples_at; /* when to take the next ones */
+	uint32_t sampled; /* how often samples were taken */
+	bool no_samples; /* that isn't allowed */
 	uint32_t type; /* of the steps' events; 0: none */
 	struct budget_item *items;
 	struct tracepoint **tracepoints; /* of these items */
@@ -66,6 +71,9 @@ double budget_off_cost(const struct session *session, const struct budget *budge
 void budget_measure_look(struct session *session, struct budget *budget, uint64_t now);
 /* Levels have changed, or tracepoints have come or gone. */
 void budget_measure_change(const struct session *session, struct budget *budget, uint64_t now);
+
+/* At each look: reads samples, and learns from them what hits cost at least. */
+void budget_measure_sample(struct session *session, struct budget *budget, uint64_t now);
 
 #define BUDGET_OUT_MAX 1024 /* per stop */
 

@@ -114,14 +114,31 @@ static struct error *let_run(const struct exec_session *exec, struct error *erro
 	return error;
 }
 
-/* The process is in the stop that reports its exec. `before`: its name until now. */
-static void follow_program(struct session *root, pid_t pid, const char *before)
+/* Two structs of one process: the end that one has seen is the other's, too. */
+static void pass_end(const struct proc *from, struct proc *to)
+{
+	if (!from->reaped)
+		return;
+	to->reaped = true;
+	to->reaped_status = from->reaped_status;
+}
+
+/* A stop of an exec session may have seen the end of the command: for launch_poll. */
+static void pass_command_end(struct session *root, const struct proc *proc)
+{
+	if (proc->pid == root->proc->pid)
+		pass_end(proc, root->proc);
+}
+
+/* The process is in the stop that reports its exec. `before`: what it was until now. */
+static void follow_program(struct session *root, struct proc *before)
 {
 	struct exec_session exec = { 0 };
-	struct error *error = launch_adopt(pid, &exec.launch);
+	pid_t pid = before->pid;
+	struct error *error = launch_adopt(before, &exec.launch);
 
 	if (!error)
-		process_names_exec(root, pid, before, launch_proc(exec.launch)->comm);
+		process_names_exec(root, pid, before->comm, launch_proc(exec.launch)->comm);
 	if (!error)
 		proc_take_after(launch_proc(exec.launch), root->proc);
 	if (!error)
@@ -130,8 +147,10 @@ static void follow_program(struct session *root, pid_t pid, const char *before)
 		error = begin(&exec);
 	if (!error && !exec.session->sees_exec)
 		tell_blind(root, launch_proc(exec.launch));
-	if (exec.launch)
+	if (exec.launch) {
 		error = let_run(&exec, error);
+		pass_end(launch_proc(exec.launch), before);
+	}
 	if (!error && vec_push(&root->follow->execs, exec))
 		return;
 	if (error && error_kind(error) != ERROR_GONE)
@@ -187,17 +206,14 @@ static void follow_call(struct call *call, struct proc *proc, pid_t tid)
 	enum exec_result result = EXEC_LATE;
 	_cleanup_error_ struct error *error = exec_catch(proc, tid, &watch, &result);
 
-	if (proc->reaped && proc->pid == call->root->proc->pid) {
-		call->root->proc->reaped = true; /* for launch_poll */
-		call->root->proc->reaped_status = proc->reaped_status;
-	}
 	if (!error && result == EXEC_BEGUN)
-		follow_program(call->root, proc->pid, proc->comm);
+		follow_program(call->root, proc);
 	else if (!error && result == EXEC_GAINS)
 		session_tell(
 			call->root,
 			"process %d: not traced: it executes a program with other rights (setuid)",
 			proc->pid);
+	pass_command_end(call->root, proc);
 	call->root->follow->late += !error && result == EXEC_LATE;
 	if (error || result == EXEC_LATE)
 		session_tell(call->root, "process %d: executes a program that isn't traced: %s",
@@ -361,6 +377,8 @@ static void drop_exec(struct session *root, size_t index)
 	struct exec_session exec = follow->execs.items[index];
 
 	follow->execs.items[index] = follow->execs.items[--follow->execs.count];
+	pass_command_end(root, exec.session->proc);
+	exits_open_end(exec.session);
 	error_free(fold_exits(root, exec.session));
 	fold_counts(root, exec.session);
 	fold_rows(root, exec.session);
@@ -409,6 +427,7 @@ static void follow_step(struct session *root, uint64_t now_ns)
 		exits_grow(follow->execs.items[i].session, now_ns);
 		exits_watch(follow->execs.items[i].session, now_ns);
 		exits_open_look(follow->execs.items[i].session, now_ns);
+		pass_command_end(root, follow->execs.items[i].session->proc);
 	}
 	if (now_ns < follow->next_look)
 		return;

@@ -104,6 +104,8 @@ void tracepoint_message_write(struct wire_out *out, uint32_t sequence,
 	wire_number(out, WIRE_HITS, info->hits);
 	wire_number(out, WIRE_LOST, info->lost);
 	wire_number(out, WIRE_COST, info->cost_ns);
+	if (info->cost_measured)
+		wire_number(out, WIRE_COST_MEASURED, 1);
 	if (info->reader_ns)
 		wire_number(out, WIRE_READER_NS, info->reader_ns);
 	if (info->steps) {

@@ -42,7 +42,8 @@ static struct error *add_threads(const struct session *session, const struct sto
 	if (judged_is(session->proc))
 		return fencing_add_judged(session->proc, stop, fence);
 	for (size_t i = 0; i < stop_thread_count(stop) && !error; i++)
-		error = fence_add_thread(fence, stop_thread_tid(stop, i), session->proc->filtered);
+		error = fence_add_thread(fence, &session->proc->answers, stop_thread_tid(stop, i),
+					 session->proc->filtered);
 	if (!error && session->proc->filtered && !fence->threads)
 		error = fence_unreadable();
 	return error ? error_wrap(error, "process %d (%s)", session->proc->pid,
@@ -126,7 +127,6 @@ static struct error *judge(struct session *session, const struct stop *stop,
 	fencing_note_lines(session, &fence);
 	if (!error)
 		*ret_closed = closed;
-	fence_end(&fence);
 	return error;
 }
 
@@ -154,7 +154,6 @@ static bool judged_allows_traps(const struct proc *proc)
 
 	verdict_fence(&proc->verdict, &fence);
 	bool allowed = !(fence_closed(&fence) & (FENCE_SIGNAL | FENCE_RECORD));
-	fence_end(&fence);
 	return allowed;
 }
 

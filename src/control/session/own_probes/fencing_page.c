@@ -57,10 +57,57 @@ static pid_t inner_tid(const struct proc *proc, pid_t tid)
 	return ended ? 0 : status.inner_tid;
 }
 
+/* Have these threads their tids there? One system call for all of them. */
+static bool have_tids(const struct session *session, const struct stop *stop, size_t from,
+		      size_t count, uint32_t offset)
+{
+	struct mem_piece pieces[MEM_PIECES_MAX];
+	uint64_t selves[MEM_PIECES_MAX / 2];
+	uint32_t tids[MEM_PIECES_MAX / 2];
+	size_t n = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t block = stop_thread_block(stop, from + i);
+
+		if (!block)
+			return false;
+		pieces[n++] = (struct mem_piece){ taddr_of(block), &selves[i], sizeof(selves[i]) };
+		pieces[n++] = (struct mem_piece){ taddr_of(block + offset), &tids[i],
+						  sizeof(tids[i]) };
+	}
+	if (!mem_read_many(session->proc, pieces, n))
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		if (selves[i] != stop_thread_block(stop, from + i) ||
+		    tids[i] != (uint32_t)stop_thread_tid(stop, from + i))
+			return false;
+	}
+	return true;
+}
+
+/* Have all threads but the first their tids there? False: look at each. */
+static bool all_have_tids(const struct session *session, const struct stop *stop, uint32_t offset)
+{
+	size_t all = stop_thread_count(stop), count;
+
+	if (session->proc->nested || !offset)
+		return false;
+	for (size_t i = 1; i < all; i += count) {
+		count = all - i < MEM_PIECES_MAX / 2 ? all - i : MEM_PIECES_MAX / 2;
+		if (!have_tids(session, stop, i, count, offset))
+			return false;
+	}
+	return true;
+}
+
 uint32_t fencing_tid_offset(const struct session *session, const struct stop *stop)
 {
-	uint32_t found = 0;
+	uint32_t found = find_tid(session, stop_thread_block(stop, 0),
+				  (uint32_t)stop_thread_tid(stop, 0));
 
+	if (all_have_tids(session, stop, found))
+		return found;
+	found = 0;
 	for (size_t i = 0; i < stop_thread_count(stop); i++) {
 		pid_t tid = inner_tid(session->proc, stop_thread_tid(stop, i));
 		uint64_t block = stop_thread_block(stop, i);

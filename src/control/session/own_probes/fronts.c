@@ -92,24 +92,48 @@ static struct error *put_in_front(struct session *session, struct stop *stop, ta
 					    &action);
 }
 
-struct error *fronts_map(struct session *session, struct stop *stop)
+taddr fronts_find_place(struct maps *maps, taddr near)
+{
+	uint64_t size = memory.size + 2 * DT_PAGE; /* as near_find_lone */
+	taddr gap;
+	_cleanup_error_ struct error *full = near_find_gap(maps, near, near, size, &gap);
+
+	return full || !maps_claim(maps, gap, size) ? taddr_of(0) : taddr_add(gap, DT_PAGE);
+}
+
+void fronts_ahead(struct ahead *list, taddr at)
+{
+	private_memory_ahead(list, &memory, at);
+}
+
+static struct error *map_at(struct session *session, struct stop *stop, taddr at)
 {
 	struct dt_control *control = session->agent->control;
-	uint32_t pid = (uint32_t)session->proc->inner_pid;
-	taddr at;
 
-	assert(!control->fronts && control->front);
-	struct error *error =
-		near_find_lone(session->proc, session->agent->control_at, memory.size, &at);
-	if (error)
-		return error;
 	/* before mmap: a controller that takes over must find it; no guard looks at it yet */
 	__atomic_store_n(&control->fronts, at.v, __ATOMIC_RELEASE);
-	error = private_memory_map(stop, &memory, at);
-	if (error) {
+	struct error *error = private_memory_map(stop, &memory, at);
+	if (error)
 		__atomic_store_n(&control->fronts, 0, __ATOMIC_RELEASE);
-		return error;
+	return error;
+}
+
+struct error *fronts_map(struct session *session, struct stop *stop)
+{
+	const struct agent *agent = session->agent;
+	uint32_t pid = (uint32_t)session->proc->inner_pid;
+	taddr at = taddr_of(agent->control->fronts);
+
+	assert(agent->control->front);
+	struct error *error = at.v ? map_at(session, stop, at) : NULL;
+	if (!at.v || (error && error_kind(error) != ERROR_GONE)) {
+		error_free(error);
+		error = near_find_lone(session->proc, agent->control_at, memory.size, &at);
+		if (!error)
+			error = map_at(session, stop, at);
 	}
+	if (error)
+		return error;
 	session->fronts_due = true;
 	return mem_write(session->proc, FIELD(at, pid), &pid, sizeof(pid));
 }
@@ -137,13 +161,12 @@ static struct error *install(struct session *session, struct stop *stop)
 	return error ? error : end;
 }
 
-struct error *fronts_install(void *data, struct stop *stop, bool *ret_done)
+struct error *fronts_install(void *data, struct stop *stop)
 {
 	struct session *session = data;
 	struct error *error = session->fronts_due ? install(session, stop) : NULL;
 
 	session->fronts_due &= error != NULL;
-	*ret_done = !error;
 	return error;
 }
 
@@ -231,6 +254,8 @@ struct error *fronts_end_loads(struct session *session)
 	if (error || !fronts.full)
 		return error;
 	error = mem_write(session->proc, FIELD(at, closed), &closed, sizeof(closed));
+	if (!error)
+		error = agent_forbid_loads(session->agent, session->proc);
 	return error || !await_loads(session, LOOKS) ? error : give_two_back(session, at, &fronts);
 }
 
@@ -251,8 +276,7 @@ bool fronts_any(const struct session *session)
 	return unreadable || found;
 }
 
-struct error *fronts_give_back(const struct session *session, struct proc *proc, struct stop *stop,
-			       bool unmap)
+struct error *fronts_give_back(const struct session *session, struct proc *proc, struct stop *stop)
 {
 	taddr at = taddr_of(session->agent->control->fronts);
 	struct dt_fronts fronts;
@@ -269,5 +293,11 @@ struct error *fronts_give_back(const struct session *session, struct proc *proc,
 							   session->agent->agent_at,
 							   &fronts.actions[i]);
 	}
-	return error || !unmap ? error : private_memory_unmap(stop, &memory, at);
+	return error;
+}
+
+struct error *fronts_list_memory(const struct session *session, struct proc *proc,
+				 struct remote_map_list *list)
+{
+	return private_memory_list(proc, &memory, taddr_of(session->agent->control->fronts), list);
 }

@@ -14,15 +14,20 @@
 #define DYNTRACE_FRONTS_H
 
 #include "own_probes.h"
+#include "control/remote/ahead.h"
 #include "control/stop/stop.h"
 
 /* Adds the guards to the session's own probes. Call before planner_decide. */
 struct error *fronts_add_guards(struct session *session);
-/* Maps struct dt_fronts by way of a held thread. */
+/* Chooses a place near `near` for struct dt_fronts, and claims it in `maps`; 0: none is free. */
+taddr fronts_find_place(struct maps *maps, taddr near);
+/* Adds the call that maps it there (ahead.h). */
+void fronts_ahead(struct ahead *list, taddr at);
+/* Maps struct dt_fronts by way of a held thread: where dt_control says if that is free. */
 struct error *fronts_map(struct session *session, struct stop *stop);
 /* Puts the agent's handler in front of the target's, unless that is done: for patch_place (struct
  * patch_also), `data` is the session. */
-struct error *fronts_install(void *data, struct stop *stop, bool *ret_done);
+struct error *fronts_install(void *data, struct stop *stop);
 /* If the action that the kernel has for a signal is the one in front: gives the target's own. */
 struct error *fronts_own_action(const struct session *session, unsigned signal,
 				struct dt_sigaction *action);
@@ -31,8 +36,11 @@ struct error *fronts_own_action(const struct session *session, unsigned signal,
 struct error *fronts_end_loads(struct session *session);
 /* Has the agent's handler been put in front of any handler? */
 bool fronts_any(const struct session *session);
-/* Gives the process its own handlers back. `unmap`: and unmaps struct dt_fronts. */
-struct error *fronts_give_back(const struct session *session, struct proc *proc, struct stop *stop,
-			       bool unmap);
+/* Gives the process its own handlers back. */
+struct error *fronts_give_back(const struct session *session, struct proc *proc, struct stop *stop);
+/* Adds struct dt_fronts, if it is mapped, to what is to be unmapped. */
+struct remote_map_list;
+struct error *fronts_list_memory(const struct session *session, struct proc *proc,
+				 struct remote_map_list *list);
 
 #endif

@@ -1,6 +1,7 @@
 #include "plain_loads.h"
 
 #include <sys/auxv.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "control/base/cleanup.h"
@@ -8,7 +9,9 @@
 #include "control/remote/remote.h"
 #include "control/remote/remote_sigaction.h"
 #include "control/remote/syscall_gadget.h"
+#include "control/stop/sigframe.h"
 #include "fronts.h"
+#include "shared/tiles.h"
 #include "traps.h"
 
 #ifndef AT_MINSIGSTKSZ
@@ -26,11 +29,40 @@
 #define NOT_DEFERRED 0x40000000u /* SA_NODEFER */
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_fronts, field))
 
-static uint32_t frame_size(void)
+static uint32_t largest_frame(void)
 {
 	unsigned long size = getauxval(AT_MINSIGSTKSZ);
 
 	return size ? (uint32_t)size : FRAME_DEFAULT;
+}
+
+/* (X8) The frames of a process that may not use AMX's tiles. */
+static uint32_t least_frame(void)
+{
+	uint32_t largest = largest_frame(), tiles = sigframe_tile_bytes();
+
+	return tiles < largest ? largest - tiles : largest;
+}
+
+/* True also if nobody can tell. */
+static bool may_use_tiles(const struct session *session, struct stop *stop, taddr at)
+{
+	const uint64_t args[6] = { ARCH_GET_XCOMP_PERM, FIELD(at, scratch).v };
+	uint64_t permitted = 0;
+	int64_t result = 0;
+	_cleanup_error_ struct error *error =
+		remote_syscall(stop, SYS_arch_prctl, args, &result);
+
+	if (!error && !result)
+		error = mem_read(session->proc, FIELD(at, scratch), &permitted, sizeof(permitted));
+	return error || result || permitted >> DT_TILE_DATA & 1;
+}
+
+static uint32_t frame_size(const struct session *session, struct stop *stop, taddr at)
+{
+	bool is_large = least_frame() < largest_frame() && may_use_tiles(session, stop, at);
+
+	return is_large ? largest_frame() : least_frame();
 }
 
 void loads_want(struct session *session, const struct tracepoint_list *list)
@@ -148,9 +180,9 @@ static struct error *put_in_front(struct session *session, struct stop *stop, ta
 
 /* The word comes first: dt_front begins a handler of the program's as it says (X4), and nobody
  * loads before DT_LOADS is set. */
-static struct error *install(struct session *session, struct stop *stop, taddr at)
+static struct error *install(struct session *session, struct stop *stop, taddr at, uint32_t size)
 {
-	uint32_t frame = frame_size() + HANDLER_NEEDS, full = DT_LOADS_FULL;
+	uint32_t frame = size + HANDLER_NEEDS, full = DT_LOADS_FULL;
 	struct error *error = mem_write(session->proc, FIELD(at, frame), &frame, sizeof(frame));
 
 	if (!error)
@@ -176,9 +208,11 @@ static struct error *begin_held(struct session *session, struct stop *stop, bool
 		error = remote_borrow(stop);
 	if (error)
 		return error;
+	uint32_t frame = frame_size(session, stop, at);
+	session->refuses_loads |= frame > FRAME_MOST;
 	error = check_handlers(session, stop, at, status.caught);
 	if (!error && !session->refuses_loads)
-		error = install(session, stop, at);
+		error = install(session, stop, at, frame);
 	struct error *end = remote_give_back(stop);
 	if (error)
 		error_free(end);
@@ -196,7 +230,7 @@ static bool may_begin(const struct session *session)
 
 	if (!session->wants_loads || session->refuses_loads || control->flags & DT_LOADS ||
 	    control->flags & DT_NO_SYSCALLS || !control->fronts || control->calls ||
-	    frame_size() > FRAME_MOST || !session->traps->guarded || session->traps->refusal)
+	    least_frame() > FRAME_MOST || !session->traps->guarded || session->traps->refusal)
 		return false;
 	unguarded = traps_check_guards(session);
 	return !unguarded;

@@ -1,5 +1,5 @@
 /*
- * plain_loads.h - let the agent read memory by plain loads (X3 to X6, target/signals/loads.c):
+ * plain_loads.h - let the agent read memory by plain loads (X3 to X8, target/signals/loads.c):
  * guards, the handler of the two signals, and the conditions under which no load can kill.
  *
  * Where these don't hold, the agent reads by system calls, and nobody is told.

@@ -277,8 +277,7 @@ static struct error *install(struct session *session, struct stop *stop)
 	return error;
 }
 
-struct error *traps_give_back(const struct session *session, struct proc *proc, struct stop *stop,
-			      bool unmap)
+struct error *traps_give_back(const struct session *session, struct proc *proc, struct stop *stop)
 {
 	const struct dt_control *control = session->agent->control;
 	taddr traps = taddr_of(control->traps_memory);
@@ -293,7 +292,14 @@ struct error *traps_give_back(const struct session *session, struct proc *proc, 
 	if (!error && control->traps)
 		error = remote_sigaction_give_back(proc, stop, FIELD(traps, scratch), DT_SIGTRAP,
 						   session->agent->agent_at, &own);
-	return error || !unmap ? error : private_memory_unmap(stop, &memory, traps);
+	return error;
+}
+
+struct error *traps_list_memory(const struct session *session, struct proc *proc,
+				struct remote_map_list *list)
+{
+	return private_memory_list(proc, &memory, taddr_of(session->agent->control->traps_memory),
+				   list);
 }
 
 bool traps_find_threads(const struct session *session, const struct stop *stop)
@@ -411,8 +417,8 @@ static struct patch_range guard_range(const struct probe *guard)
 
 	for (size_t i = 0; i + 1 < patch->move_count; i++) {
 		if (patch->moves[i].offset == offset)
-			range = (struct patch_range){ taddr_add(patch->moves[i].copy, 1),
-						      patch->moves[i + 1].copy };
+			range = (struct patch_range){ .start = taddr_add(patch->moves[i].copy, 1),
+						      .end = patch->moves[i + 1].copy };
 	}
 	assert(range.start.v < range.end.v); /* the guarded instruction is one of the site's */
 	return range;
@@ -449,8 +455,8 @@ struct error *traps_check_passing(const struct session *session, struct stop *st
 			found |= is_passing(stop, j, &ranges[i]);
 	}
 	struct patch_range *inside = &ranges[guards->count];
-	*inside = (struct patch_range){ agent->agent_at,
-					taddr_add(agent->agent_at, DT_AGENT_SIZE) };
+	*inside = (struct patch_range){ .start = agent->agent_at,
+					.end = taddr_add(agent->agent_at, DT_AGENT_SIZE) };
 	for (size_t j = 0; j < stop_thread_count(stop); j++)
 		found |= taddr_within(stop_thread_rip(stop, j), inside->start, inside->end) &&
 			 !sleeps(stop, j);

@@ -36,10 +36,12 @@ struct error *traps_place(struct session *session, struct stop *held);
 void traps_forget(struct session *session, const struct site *site);
 /* Has a held thread hit a trap, with its signal still to come? */
 bool traps_find_threads(const struct session *session, const struct stop *stop);
-/* When all traps are out of the held process: gives SIGTRAP back to it. `unmap`: and unmaps struct
- * dt_traps. */
-struct error *traps_give_back(const struct session *session, struct proc *proc, struct stop *stop,
-			      bool unmap);
+/* When all traps are out of the held process: gives SIGTRAP back to it. */
+struct error *traps_give_back(const struct session *session, struct proc *proc, struct stop *stop);
+/* Adds struct dt_traps, if it is mapped, to what is to be unmapped. */
+struct remote_map_list;
+struct error *traps_list_memory(const struct session *session, struct proc *proc,
+				struct remote_map_list *list);
 /* Why not all guards are in place; NULL: they are. */
 struct error *traps_check_guards(const struct session *session);
 /* Refuses while a held thread is between a guard and its system call, or inside the agent. */

@@ -95,6 +95,18 @@ static void write_table(const struct table *table, uint64_t next, uint8_t *to)
 	}
 }
 
+/* (T4) The tables have changed. */
+static void raise_turn(const struct session *session)
+{
+	uint32_t *turn = &session->agent->control->rows_turn;
+	bool is_first = !session->unwinding->mapped;
+
+	if (!is_first && (!*turn || *turn == DT_TURNS_MAX))
+		__atomic_store_n(turn, 0, __ATOMIC_RELEASE);
+	else
+		__atomic_store_n(turn, *turn + 1, __ATOMIC_RELEASE);
+}
+
 static struct error *place_table(struct session *session, struct stop *stop,
 				 const struct table *table)
 {
@@ -119,8 +131,9 @@ static struct error *place_table(struct session *session, struct stop *stop,
 		    (uint8_t *)session->agent->control + offset);
 	if (!vec_push(&session->unwinding->tables, offset))
 		return error_new(ERROR_FAILED, "out of memory");
-	/* pairs with unwind_walk in the agent: the table is complete before it is linked */
+	/* pairs with row_cache_open in the agent: the table is complete before it is linked */
 	__atomic_store_n(&session->agent->control->unwind, at.v, __ATOMIC_RELEASE);
+	raise_turn(session);
 	session->unwinding->mapped = true;
 	return NULL;
 }
@@ -234,6 +247,7 @@ struct error *unwinding_follow(struct session *session, const struct modules *go
 {
 	size_t before = session->unwinding->tables.count;
 	struct stop *stop = NULL;
+	bool is_changed = false;
 	struct error *error;
 
 	if (!session->unwinding->mapped)
@@ -241,9 +255,13 @@ struct error *unwinding_follow(struct session *session, const struct modules *go
 	for (size_t i = 0; i < gone->count; i++) {
 		struct dt_unwind_module *entry = find_entry(session, gone->items[i]);
 
-		if (entry)
-			__atomic_store_n(&entry->end, entry->start, __ATOMIC_RELAXED);
+		if (!entry)
+			continue;
+		__atomic_store_n(&entry->end, entry->start, __ATOMIC_RELAXED);
+		is_changed = true;
 	}
+	if (is_changed)
+		raise_turn(session);
 	if (!is_new || before >= TABLES_MAX)
 		return NULL;
 	error = stop_one_or_quit(session->proc, STOP_TIMEOUT_MS, &stop);

@@ -301,11 +301,11 @@ static enum lookup find_own(const struct session *root, struct traced_process *p
 
 		if (!session->agent || session->agent->process != process->number)
 			continue;
-		process->inside = session->proc->pid != session->proc->inner_pid;
+		/* for its whole life; if it ends now, nobody can tell any more */
+		process->inside = session->proc->nested;
 		if (!proc_is_alive(session->proc))
 			return LOOKUP_ENDED;
 		process->pid = session->proc->pid;
-		process->inside = !process_lookup_is_ours(process->pid);
 		return LOOKUP_FOUND;
 	}
 	return LOOKUP_UNKNOWN;

@@ -3,6 +3,10 @@
  *
  * A process that nobody has seen alive has the name of the program that its first event is of: a
  * fork that ended soon.
+ *
+ * A process may change its name at any time. Its name is read anew for a packet, but at most once
+ * per millisecond: small packets come so fast that the files of /proc took most of the reader's
+ * time.
  */
 #include "process_names.h"
 
@@ -17,15 +21,18 @@
 #include <x86intrin.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/now.h"
 #include "control/base/vec.h"
 #include "follow_state.h"
 #include "shared/sorted.h"
 
+#define NAME_NS 1000000u /* a name that was read is believed for so long */
 #define KNOWN_MANY 4096 /* from here on, processes that have ended are forgotten */
 
 struct known_process {
 	pid_t pid;
 	uint64_t since; /* clock */
+	uint64_t read_ns; /* when the name was last asked for; 0: never */
 	char name[WRITER_PROCESS_SIZE];
 };
 
@@ -192,10 +199,14 @@ void process_names_find(void *context, struct packet *packet)
 	struct known_process *entry = find(names, pid, packet->begin);
 	bool is_last = !entry || entry == find(names, pid, UINT64_MAX);
 	uint64_t id = DT_EVENT_ID_MASK; /* of no event */
+	uint64_t now = now_ns();
+	bool is_due = is_last && (!entry || now - entry->read_ns >= NAME_NS);
 	char name[WRITER_PROCESS_SIZE];
 
 	assert(packet->size == 0 || packet->events);
-	if (pid && is_last && read_name(names, pid, name)) {
+	if (entry && is_due)
+		entry->read_ns = now;
+	if (pid && is_due && read_name(names, pid, name)) {
 		if (entry)
 			memcpy(entry->name, name, sizeof(name));
 		else if (!find(names, pid, UINT64_MAX))

@@ -61,6 +61,7 @@ struct session {
 	bool told_unlisted; /* that a tracer doesn't record elements of containers */
 	uint64_t fencing_next; /* when a filter that came while it is traced is judged; ns */
 	unsigned fencing_tries; /* that failed */
+	unsigned fencing_looks; /* left at children that may have taken up a filter */
 	char no_lines[96]; /* what its filter does to lines at the hit (fence_describe); "": nothing */
 	bool has_front_guards; /* fronts_add_guards has found each rt_sigaction */
 	bool fronts_due; /* the target's handlers have none of ours in front yet (H42) */
@@ -110,6 +111,8 @@ struct session {
 	 * lately, by estimate; the number of tracepoints that were hit in turn (hit_cost.h). */
 	VEC(pid_t) processes;
 	double overhead;
+	double cost_scale; /* what all hits cost, as a multiple of what was timed; 0: unknown */
+	bool cost_measured; /* struct tracepoint_info */
 	size_t spread;
 	/* NULL, or called when all probes are out and the pool is still mapped */
 	struct error *(*quiet)(struct session *session);

@@ -15,7 +15,7 @@
 
 enum tracepoint_kind {
 	TRACEPOINT_BARE, /* NAME: the hit alone */
-	TRACEPOINT_ENTRY, /* NAME_entry: arg0 to arg5 */
+	TRACEPOINT_ENTRY, /* NAME_entry: its arguments */
 	TRACEPOINT_FUNCTION, /* NAME_entry, and NAME_exit: ret, duration */
 };
 
@@ -59,6 +59,7 @@ struct tracepoint_info {
 	taddr address;
 	const char *how; /* "jump", "short-jump", "pun", "removed", "waiting"; NULL: refused */
 	const char *refusal; /* why it is refused, or still waits; NULL: placed */
+	bool was_placed; /* it waits for a library that was unloaded */
 	double rate; /* hits per second, since it was placed */
 	/* since it was added, as far as events were read: session_flush reads all */
 	uint64_t hits, lost;
@@ -99,6 +100,7 @@ struct tracepoint_info {
 	uint64_t unseen; /* hits in that time, by estimate; not among `hits` */
 	uint64_t steps; /* changes of its level */
 	uint64_t cost_ns; /* CPU time that its hits took from the target, by estimate */
+	bool cost_measured; /* by what the target got done with it and without; else at least */
 	uint64_t reader_ns; /* in lists of the daemon: CPU time of its worker */
 };
 

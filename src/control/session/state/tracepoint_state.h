@@ -32,6 +32,7 @@ struct tracepoint {
 	bool is_off; /* switched off by the user */
 	enum tramp_switch level; /* chosen by session/budget */
 	bool waits; /* for its module: it has no place yet */
+	bool was_placed; /* it waits for a module that was there, and was unloaded */
 	bool has_type; /* probe.event.id is valid */
 	struct probe probe; /* place.name is owned */
 	struct values values;

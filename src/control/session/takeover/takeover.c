@@ -228,9 +228,18 @@ struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool g
 	struct error *error = maps_read(proc, &maps);
 	const struct mapping *code = error ? NULL : takeover_next(&maps, NULL);
 
+	if (code) {
+		maps_free(&maps);
+		error = sweep_await_home(proc);
+		if (!error)
+			error = maps_read(proc, &maps);
+		code = error ? NULL : takeover_next(&maps, NULL);
+	}
 	if (!error && !code) {
 		error = sweep_look(proc, &takeover.found);
 		takeover.half = takeover.found;
+		if (!error && takeover.found)
+			error = sweep_await_home(proc);
 		if (!error && takeover.found)
 			error = sweep(proc, NULL);
 	}

@@ -17,7 +17,6 @@
 #include "control/record/pool.h"
 #include "takeover_state.h"
 
-#define CODE_NAME "/memfd:dyntrace-code"
 #define POOL_NAME "/memfd:dyntrace-pool"
 
 /* ---- mappings and controllers --------------------------------------------------------------- */
@@ -30,7 +29,7 @@ static bool is_named(const struct mapping *mapping, const char *name)
 const struct mapping *takeover_next(const struct maps *maps, const struct mapping *before)
 {
 	for (size_t i = before ? (size_t)(before - maps->items) + 1 : 0; i < maps->count; i++) {
-		if (is_named(&maps->items[i], CODE_NAME))
+		if (is_named(&maps->items[i], HOLDERS_CODE))
 			return &maps->items[i];
 	}
 	return NULL;

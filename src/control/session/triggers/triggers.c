@@ -43,7 +43,7 @@ struct error *triggers_add(struct session *session, const struct tracepoint_spec
 
 	if (!error)
 		error = session_add(session, &trigger, NULL);
-	return error_wrap(error, "--snapshot-when");
+	return error;
 }
 
 struct error *triggers_add_as(struct session *session, const struct tracepoint_spec *spec,
@@ -58,7 +58,7 @@ struct error *triggers_add_as(struct session *session, const struct tracepoint_s
 	if (!error)
 		error = session_add_as(session, &trigger, names, ret_made, &placed);
 	name_list_free(&placed);
-	return error_wrap(error, "--snapshot-when");
+	return error;
 }
 
 /* The two were added for one place by the same words. */

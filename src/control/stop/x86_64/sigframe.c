@@ -2,7 +2,10 @@
 
 #include <assert.h>
 #include <cpuid.h>
+#include <stdbool.h>
 #include <string.h>
+
+#include "shared/tiles.h"
 
 #define FRAME_UC_FLAGS 7u /* extended state present, SS saved, SS restored strictly */
 /* a mode unknown to sigaltstack: rt_sigreturn leaves the setting alone */
@@ -11,7 +14,6 @@
 #define FRAME_XSTATE_MAGIC2 0x46505845u
 #define FRAME_SW_OFFSET 464u /* of the software-reserved bytes in the xsave area */
 #define FRAME_BV_OFFSET 512u /* of the bitmap of components not in their initial state */
-#define FRAME_TILE_DATA 18u /* AMX: the only component that a thread may have no room for */
 
 /* The kernel's rt_sigframe. */
 struct frame_signal {
@@ -43,7 +45,50 @@ struct frame_sw {
 
 uint64_t sigframe_room(size_t xstate_size)
 {
-	return FRAME_SCRATCH + sizeof(struct frame_signal) + 16 + xstate_size + 4 + 64 + 64;
+	return FRAME_SCRATCH + 8 * FRAME_RESULTS + sizeof(struct frame_signal) + 16 + xstate_size +
+	       4 + 64 + 64;
+}
+
+/* The end of the last of these components in an area that isn't compacted. */
+static size_t xstate_extent(uint64_t features)
+{
+	size_t end = 576;
+
+	for (unsigned i = 2; i < 63; i++) {
+		unsigned a = 0, b = 0, c = 0, d = 0;
+
+		if (!(features >> i & 1))
+			continue;
+		__cpuid_count(0xd, i, a, b, c, d);
+		if (!(c & 1) && a && (size_t)a + b > end)
+			end = (size_t)a + b;
+	}
+	return end;
+}
+
+static uint32_t count_tile_bytes(void)
+{
+	unsigned a = 0, b = 0, c = 0, d = 0;
+	uint32_t low, high;
+
+	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE))
+		return 0;
+	__asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+	uint64_t features = low | (uint64_t)high << 32;
+	return (uint32_t)(xstate_extent(features) -
+			  xstate_extent(features & ~(1ULL << DT_TILE_DATA)));
+}
+
+/* The processor is asked once: in a virtual machine each question leaves it. */
+uint32_t sigframe_tile_bytes(void)
+{
+	static uint32_t bytes;
+	static bool is_known;
+
+	if (!is_known)
+		bytes = count_tile_bytes();
+	is_known = true;
+	return bytes;
 }
 
 /*
@@ -53,21 +98,12 @@ uint64_t sigframe_room(size_t xstate_size)
 static size_t xstate_used(const uint8_t *xstate, size_t size, uint64_t *ret_features)
 {
 	uint64_t features, in_use;
-	size_t used = 576;
 
 	memcpy(&features, xstate + FRAME_SW_OFFSET, sizeof(features));
 	memcpy(&in_use, xstate + FRAME_BV_OFFSET, sizeof(in_use));
-	if (!(in_use >> FRAME_TILE_DATA & 1))
-		features &= ~(1ULL << FRAME_TILE_DATA);
-	for (unsigned i = 2; i < 63; i++) {
-		unsigned a = 0, b = 0, c = 0, d = 0;
-
-		if (!(features >> i & 1))
-			continue;
-		__cpuid_count(0xd, i, a, b, c, d);
-		if (!(c & 1) && a && (size_t)a + b > used)
-			used = (size_t)a + b;
-	}
+	if (!(in_use >> DT_TILE_DATA & 1))
+		features &= ~(1ULL << DT_TILE_DATA);
+	size_t used = xstate_extent(features);
 	*ret_features = features;
 	return used < size ? used : size;
 }
@@ -122,7 +158,8 @@ void sigframe_build(const struct sigframe_input *input, struct sigframe *ret_fra
 	/* The alignment at a function's entry: a call has just pushed 8 bytes on an aligned
 	 * stack. */
 	frame->rsp = ((xstate_at - sizeof(struct frame_signal)) & ~15ULL) - 8;
-	frame->scratch = frame->rsp - FRAME_SCRATCH;
+	frame->results = frame->rsp - 8 * FRAME_RESULTS;
+	frame->scratch = frame->results - FRAME_SCRATCH;
 	frame->low = frame->scratch;
 	frame->size = xstate_at + xstate_size + 4 - frame->low;
 	assert(frame->size <= FRAME_MAX);

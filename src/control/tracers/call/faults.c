@@ -101,6 +101,9 @@ static struct error *install(struct session *session, struct stop *stop)
 	if (error)
 		return error;
 	agent->control->flags &= ~DT_LOADS; /* its signals are ours now (X4) */
+	error = agent_forbid_loads(agent, session->proc);
+	if (error)
+		return error;
 	/* from here on the guards keep the target's own rt_sigaction calls in struct dt_calls */
 	__atomic_store_n(&agent->control->calls, session->call->calls_at.v, __ATOMIC_RELEASE);
 	return set_actions(session->proc, stop, session->call->calls_at, &ours);
@@ -118,8 +121,7 @@ struct error *faults_install(struct session *session, struct stop *held)
 	return error ? error : install(session, held ? held : stop);
 }
 
-struct error *faults_give_back(const struct session *session, struct proc *proc, struct stop *stop,
-			       bool unmap)
+struct error *faults_give_back(const struct session *session, struct proc *proc, struct stop *stop)
 {
 	const struct dt_control *control = session->agent->control;
 	taddr at = taddr_of(control->calls_memory);
@@ -135,5 +137,12 @@ struct error *faults_give_back(const struct session *session, struct proc *proc,
 		error = remote_sigaction_give_back(proc, stop, FIELD(at, scratch),
 						   dt_fault_signals[i], session->agent->agent_at,
 						   &actions[i]);
-	return error || !unmap ? error : private_memory_unmap(stop, &memory, at);
+	return error;
+}
+
+struct error *faults_list_memory(const struct session *session, struct proc *proc,
+				 struct remote_map_list *list)
+{
+	return private_memory_list(proc, &memory, taddr_of(session->agent->control->calls_memory),
+				   list);
 }

@@ -16,8 +16,11 @@ struct session;
 struct error *faults_map(struct session *session, struct stop *stop);
 /* Installs the handlers, once the guards are placed. `held` as in session_begin. */
 struct error *faults_install(struct session *session, struct stop *held);
-/* Gives the process its own handlers back. `unmap`: and unmaps struct dt_calls. */
-struct error *faults_give_back(const struct session *session, struct proc *proc, struct stop *stop,
-			       bool unmap);
+/* Gives the process its own handlers back. */
+struct error *faults_give_back(const struct session *session, struct proc *proc, struct stop *stop);
+/* Adds struct dt_calls, if it is mapped, to what is to be unmapped. */
+struct remote_map_list;
+struct error *faults_list_memory(const struct session *session, struct proc *proc,
+				 struct remote_map_list *list);
 
 #endif

@@ -269,9 +269,20 @@ static uint64_t to_ns(uint64_t cycles, uint64_t frequency)
 	return frequency ? (uint64_t)((unsigned __int128)cycles * 1000000000u / frequency) : cycles;
 }
 
+/* Does a filter of the exit decide about calls? Hits are counted at the entry, before it does. */
+static bool is_judged_at_exit(const struct tracepoint *tracepoint)
+{
+	const struct tramp_event *at_exit = tracepoint->probe.event.at_exit;
+
+	return at_exit && (at_exit->filter || at_exit->count.keys.has_condition);
+}
+
 static bool add_row(void *context, struct count_key *key)
 {
 	struct reading *reading = context;
+
+	if (!key->values.count && is_judged_at_exit(reading->tracepoint))
+		return true; /* a key of which no call passed */
 	struct count_row row = { .is_other = key->index == DT_KEY_OTHER, .hits = key->hits };
 	uint64_t frequency = reading->rows->is_time ? reading->session->clock.frequency : 0;
 

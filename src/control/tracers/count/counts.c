@@ -201,7 +201,8 @@ void counts_gather(const struct counts *counts, const struct counts_cell *cell,
 void counts_sum_up(const struct dt_cell *words, bool has_times, struct counts_sum *ret_sum)
 {
 	*ret_sum = (struct counts_sum){ .hits = words->hits };
-	if (!has_times)
+	/* of thousands of functions most are never called: their buckets are empty */
+	if (!has_times || !(words->hits | words->total | words->again | words->max))
 		return;
 	ret_sum->total = words->total;
 	ret_sum->durations = words->total + words->again;
@@ -215,8 +216,13 @@ void counts_sum_up(const struct dt_cell *words, bool has_times, struct counts_su
 void counts_read(const struct counts *counts, const struct counts_cell *cell,
 		 struct counts_sum *ret_sum)
 {
-	struct dt_cell words = { 0 };
+	struct dt_cell words;
 
+	if (cell->has_times && !counts_are_touched(counts, cell)) {
+		*ret_sum = (struct counts_sum){ 0 };
+		return;
+	}
+	memset(&words, 0, cell->has_times ? sizeof(words) : PLAIN_SIZE);
 	counts_gather(counts, cell, &words);
 	counts_sum_up(&words, cell->has_times, ret_sum);
 }

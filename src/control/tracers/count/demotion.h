@@ -18,7 +18,7 @@ struct demotion {
 	uint64_t recorded, counted, judged; /* hits at the last look */
 	uint64_t new_recorded, new_counted, new_judged; /* in the time before the last look */
 	uint64_t hits; /* all of that time, also those that a filter left out */
-	double cost; /* ns: of all hits until the last look, by estimate */
+	double cost; /* ns: of all hits until the last look, as timed (session.cost_scale) */
 	double unseen; /* hits while it was off, by estimate */
 	double passed; /* the share of hits that a filter let through */
 	double rate; /* the hits per second of CPU time that the target used for itself */

@@ -21,21 +21,22 @@
 #include <assert.h>
 #include <string.h>
 
-#include "shared/layout.h"
-#include "shared/program.h"
 #include "control/base/cleanup.h"
 #include "control/code/jump.h"
-#include "control/tracers/code/call_code.h"
-#include "control/tracers/code/count_code.h"
-#include "control/exits/code/exit_stub.h"
 #include "control/codegen/filter_code.h"
 #include "control/codegen/find_code.h"
-#include "control/tracers/code/foreign_code.h"
 #include "control/codegen/gather_code.h"
 #include "control/codegen/record_code.h"
+#include "control/codegen/shared_code.h"
 #include "control/codegen/slot_code.h"
 #include "control/codegen/tramp_frame.h"
 #include "control/codegen/watch_code.h"
+#include "control/exits/code/exit_stub.h"
+#include "control/tracers/code/call_code.h"
+#include "control/tracers/code/count_code.h"
+#include "control/tracers/code/foreign_code.h"
+#include "shared/layout.h"
+#include "shared/program.h"
 
 #define RED_ZONE 128
 #define GO_STACK_GUARD 16 /* g.stackguard0 */
@@ -99,11 +100,17 @@ static void emit_write(struct emitter *e, const struct tramp_env *env,
 {
 	bool payload = event->field_count > 0;
 
-	record_emit_place(e, env, event->size);
-	emit_note(e, "header: clock and id");
-	emit_shl_imm(e, RDX, DT_EVENT_ID_BITS);
-	emit_or_imm(e, RDX, (int32_t)(event->id | (payload ? DT_EVENT_PENDING : 0)));
-	emit_store(e, mem_at(RBX, 0), RDX);
+	uint32_t id = event->id | (payload ? DT_EVENT_PENDING : 0);
+
+	if (event->routine.v) {
+		shared_emit_call(e, event->routine, id);
+	} else {
+		record_emit_place(e, env, event->size);
+		emit_note(e, "header: clock and id");
+		emit_shl_imm(e, RDX, DT_EVENT_ID_BITS);
+		emit_or_imm(e, RDX, (int32_t)id);
+		emit_store(e, mem_at(RBX, 0), RDX);
+	}
 	if (!payload)
 		return;
 	emit_note(e, "the fields");
@@ -119,10 +126,20 @@ static bool has_fast_path(const struct tramp_event *event)
 	return !event->program && tramp_is_recorded(event) && !tramp_is_paired(event);
 }
 
+bool trampoline_can_share(const struct tramp_event *event)
+{
+	return has_fast_path(event) && !event->exit && !tramp_event_is_own(event) &&
+	       shared_is_for(event->size);
+}
+
 /* Has the trampoline write the event itself. */
 static void emit_fast(struct emitter *e, const struct tramp_env *env,
 		      const struct tramp_event *event, struct event_labels *l)
 {
+	if (event->routine.v) {
+		emit_write(e, env, event);
+		return;
+	}
 	if (event->exit)
 		slot_emit_near(e, env, &l->near);
 	else
@@ -184,12 +201,10 @@ static void emit_gathered(struct emitter *e, const struct tramp_env *env,
 			  const struct tramp_event *event, struct event_labels *l)
 {
 	emit_note(e, "the agent gathers the values and writes the event");
-	gather_emit_call(e, env, event, 0, saved_size(event), &l->program_field);
-	if (!event->exit)
-		return;
-	emit_or(e, RAX, RAX);
-	emit_jcc(e, CC_E, &l->record.out);
-	emit_stub(e, env, event, l);
+	gather_emit_event(e, env, event, saved_size(event), false, &l->record.out,
+			  &l->program_field);
+	if (event->exit)
+		emit_stub(e, env, event, l);
 }
 
 /* Has the trampoline to make the stack check of a Go function? It is made once for all events at
@@ -244,6 +259,7 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 	record_emit_save(e, event->keep_red_zone);
 	if (event->exit)
 		exit_emit_again(e, env, event, &l->exit);
+	gather_emit_touch(e, event);
 	if (event->filter)
 		filter_emit(e, event->filter, saved_size(event), false, &l->record.out);
 	filter_emit_limits(e, env, &event->limits, &l->record.out);
@@ -288,7 +304,7 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env,
 		      const struct tramp_event *event, struct event_labels *l)
 {
 	emit_recording_row(e, event);
-	if (has_fast_path(event)) {
+	if (has_fast_path(event) && !event->routine.v) {
 		emit_bind(e, &l->record.slow);
 		emit_note(e, "id of the event");
 		emit_mov_imm(e, RAX, event->id);

@@ -1,6 +1,7 @@
 #include "describe.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,15 +73,19 @@ void describe_add_floats(struct describe *d, size_t count)
 	}
 }
 
-/* Adds the arguments of a function without debug information. */
+/* Adds the arguments of a function without debug information: what its code may read. */
 static void add_registers(struct describe *d)
 {
 	size_t count = describe_register_count(d);
+	unsigned read = is_go(d) ? UINT_MAX :
+				   module_argument_uses(d->session->proc, d->module, d->address);
 
 	for (size_t i = 0; i < count; i++) {
 		struct value_place place = describe_register(d, i);
 		char name[24];
 
+		if (!(read >> i & 1))
+			continue;
 		snprintf(name, sizeof(name), "arg%zu", i);
 		shape_add_number(&d->shape, name, FIELD_HEX, 8, &place);
 	}
@@ -258,7 +263,9 @@ struct error *describe_set_filter(struct describe *d, const char *filter,
 	struct error *error = expr_condition(filter, &names, &ops, &d->shape.texts);
 
 	if (error)
-		return error_wrap(error, "--filter");
+		return error_wrap(error, d->tracepoint->request->spec.is_trigger ?
+						 "--snapshot-when" :
+						 "--filter");
 	if (!filter_is_native(&ops, d->exit != NULL)) {
 		d->shape.condition = ops;
 		d->shape.is_gathered = true;

@@ -7,7 +7,9 @@
  * only grows. A plain load there is as safe, and a hundred times faster. Literals, globals and most
  * backtraces lie in such memory; the heap and other threads' stacks don't.
  *
- * The limit to which that stack may grow is noted, too, for functions called on it (call.h, C4).
+ * The limit to which that stack may grow is noted, too, for functions called on it (call.h, C4) and
+ * for hits there (target/stack_room.c): in any program, since a thread keeps the stack on which it
+ * stands.
  *
  * A program without a loader may unmap parts of itself (packers do): none of it counts as stable.
  */
@@ -105,9 +107,11 @@ void stable_memory_note(struct session *session)
 	taddr last_end = taddr_of(0);
 	size_t count = 0;
 
-	if (error || !has_loader(session))
+	if (error)
 		return;
 	session->agent->control->stack = stack_of(session, &maps);
+	if (!has_loader(session))
+		return;
 	for (size_t i = 0; i < maps.count; i++) {
 		const struct mapping *mapping = &maps.items[i];
 		uint64_t end = lasts_until(session, mapping, last_end, &owner);

@@ -163,7 +163,10 @@ static void fail_unknown(struct parser *p, const char *at, const char *name)
 
 	if (p->names->list)
 		p->names->list(p->names->context, &list);
-	if (p->names->has_paths)
+	if (p->names->has_several && p->names->has_several(p->names->context, name))
+		parser_fail(p, at, "'%s' has several values (name one: %s.MEMBER or %s[0])", name,
+			    name, name);
+	else if (p->names->has_paths)
 		parser_fail(p, at, list.length ? "unknown field '%s' (available: %s)" :
 						 "unknown field '%s'",
 			    name, list.text);

@@ -28,6 +28,8 @@ struct expr_names {
 	/* A variable's type and place; false: unknown. */
 	bool (*find)(void *context, const char *name, struct type *ret_type,
 		     struct value_place *ret_place);
+	/* `find` failed: because the name has several values? NULL: no such names. */
+	bool (*has_several)(void *context, const char *name);
 	/* A type; `kind` as in debug_find_type. NULL: only C's own types. */
 	bool (*find_type)(void *context, const char *name, enum type_kind kind,
 			  struct type *ret_type);

@@ -135,6 +135,14 @@ void request_close_call(struct request *request)
 	request_settle(request);
 }
 
+/* Nobody else hears of the failure of a request that is done again, for the next worker. */
+static bool may_log(const struct request *request)
+{
+	return request->failed && !request->who.pid ?
+		       log_share_take_failure(request->supervisor, request->who.uid) :
+		       log_share_take(request->supervisor, request->who.uid);
+}
+
 static void log_request(const struct request *request)
 {
 	const char *summary = request->summary.text ? request->summary.text : "";
@@ -143,7 +151,7 @@ static void log_request(const struct request *request)
 	/* our own, every few seconds (0: there is none, and requests of tracepoints that waited) */
 	if (who->pid && who->pid == request->supervisor->metrics_pid && !request->failed)
 		return;
-	if (!log_share_take(request->supervisor, who->uid))
+	if (!may_log(request))
 		return;
 	if (request->failed)
 		log_line("uid=%u pid=%d %s%s: failed: %.*s", who->uid, who->pid,

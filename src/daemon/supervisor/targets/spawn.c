@@ -41,6 +41,9 @@
 #define ASKER_MEMORY (64ULL << 20)
 #define ASKER_SOCKET "asker.sock" /* beside the daemon's; share/dyntraced-asker.socket.in */
 #define FAILED_TO_START 125
+/* Supervisors that die while the worker is stopped, or has no processor, leave connections behind.
+ * A worker without room for another one would be taken for dead, and replaced while it lives. */
+#define WORKER_BACKLOG 4096
 
 enum { SOCKET_FD = 3, AGENT_FD = 4, PROGRAM_FD = 5, ASKER_FD = 6, FIRST_FREE_FD = 7 };
 
@@ -164,7 +167,8 @@ static struct error *make_listener(const char *path, int *ret_fd)
 		return error_new(ERROR_FAILED, "the socket's name is too long: %s", path);
 	strcpy(address.sun_path, path);
 	unlink(path);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 4))
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) ||
+	    listen(fd, WORKER_BACKLOG))
 		return error_errno(errno, "cannot make the socket %s", path);
 	*ret_fd = take_fd(&fd);
 	return NULL;

@@ -7,7 +7,9 @@
  * later the worker is killed, and another one takes over.
  *
  * A worker that does one request after the other isn't stuck, however many are before a client's:
- * time counts from its last answer, or from its start.
+ * time counts from its last answer, or from its start. Time in which the worker waits for a
+ * processor doesn't count: on a machine with much else to do it would be replaced in the middle of
+ * a long request, again and again.
  */
 #include "stuck.h"
 
@@ -31,6 +33,19 @@ static uint64_t silence(const struct target *target, uint64_t since, uint64_t no
 	uint64_t from = since > target->heard_at ? since : target->heard_at;
 
 	return now > from ? now - from : 0;
+}
+
+/* How much of this silence of the worker's was a wait for a processor. */
+static uint64_t queued(struct target *target, uint64_t since)
+{
+	uint64_t from = since > target->heard_at ? since : target->heard_at;
+	uint64_t all = target_worker_queued(target);
+
+	if (target->silent_since != from) {
+		target->silent_since = from;
+		target->queued_before = all;
+	}
+	return all > target->queued_before ? all - target->queued_before : 0;
 }
 
 /* Seconds that a client waits for a worker that isn't stopped. */
@@ -68,12 +83,16 @@ static struct request *waiting_request(const struct worker_call *call)
 	return request && request->peer ? request : NULL;
 }
 
+/* A client of a quick call wants to know soon, whatever the worker waits for. */
 static void tell_waiting(struct target *target, const struct worker_call *call, bool stopped,
-			 uint64_t waited)
+			 uint64_t waited, uint64_t in_queue)
 {
 	struct request *request = waiting_request(call);
+	uint64_t limit = patience(call->kind) * SECOND_NS;
 
-	if (!request || (!stopped && waited < patience(call->kind) * SECOND_NS))
+	if (limit > QUICK_SECONDS * SECOND_NS)
+		limit += in_queue;
+	if (!request || (!stopped && waited < limit))
 		return;
 	if (stopped)
 		request_leave(
@@ -109,15 +128,16 @@ void stuck_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again)
 		struct target *target = supervisor->targets.items[i];
 		if (!target->calls.count)
 			continue;
-		uint64_t waited =
-			target->sent ? silence(target, target->calls.items[0].sent_at, now) : 0;
+		uint64_t sent_at = target->calls.items[0].sent_at;
+		uint64_t waited = target->sent ? silence(target, sent_at, now) : 0;
+		uint64_t in_queue = target->sent ? queued(target, sent_at) : 0;
 
 		*ret_again = true;
 		bool stopped = waited > STOPPED_NS && stuck_worker_is_stopped(target);
 		for (size_t j = 0; j < target->calls.count; j++)
 			tell_waiting(target, &target->calls.items[j], stopped,
-				     silence(target, target->calls.items[j].since, now));
-		if (waited > CALL_SECONDS * SECOND_NS && !target->ending)
+				     silence(target, target->calls.items[j].since, now), in_queue);
+		if (waited > CALL_SECONDS * SECOND_NS + in_queue && !target->ending)
 			replace(target);
 	}
 }

@@ -40,6 +40,8 @@ struct target {
 	pid_t worker; /* 0: unknown */
 	int worker_fd; /* its pidfd; -1: unknown */
 	uint64_t heard_at; /* its worker began, or answered last */
+	uint64_t silent_since; /* stuck.c: its worker owes an answer since then */
+	uint64_t queued_before; /* ... and had waited so long for a processor until then, in ns */
 	bool distrusted; /* its worker has said what no worker says */
 	bool ending; /* its worker must end before another one begins */
 	bool found_again; /* its worker was started by an earlier supervisor */

@@ -40,6 +40,17 @@ static void attach_done(struct target *target, const struct wire_message *reply)
 	journal_write(target);
 }
 
+/* Root must see if a killed worker's events or probes couldn't be cared for. */
+static void log_settled(struct target *target, const struct error *error)
+{
+	bool may = error ? log_share_take_failure(target->supervisor, target->asker) :
+			   log_share_take(target->supervisor, target->asker);
+
+	if (may)
+		log_line("process %d (%s): settled%s%s", target->pid, target->process.name,
+			 error ? ": " : "", error ? error_text(error) : "");
+}
+
 /* The answer to a call of the supervisor's own. */
 static void own_call_done(struct target *target, const struct worker_call *call,
 			  const struct wire_message *reply)
@@ -47,9 +58,8 @@ static void own_call_done(struct target *target, const struct worker_call *call,
 	struct error *error = wire_reply_error(reply);
 
 	target->gone = call->kind == WIRE_DETACH;
-	if (call->kind == WIRE_SETTLE && log_share_take(target->supervisor, target->asker))
-		log_line("process %d (%s): settled%s%s", target->pid, target->process.name,
-			 error ? ": " : "", error ? error_text(error) : "");
+	if (call->kind == WIRE_SETTLE)
+		log_settled(target, error);
 	if (call->kind == WIRE_REGISTER && error && error_kind(error) == ERROR_GONE)
 		worker_calls_detach(target);
 	if (call->kind != WIRE_CONFIGURE) {

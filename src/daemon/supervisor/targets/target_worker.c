@@ -9,7 +9,9 @@
 #include "target_worker.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <unistd.h>
@@ -31,6 +33,18 @@
 #define LAST_WORDS_MAX 500
 
 static void worker_ready(struct loop_source *source, uint32_t events);
+
+uint64_t target_worker_queued(const struct target *target)
+{
+	uint64_t queued = 0;
+	char path[40];
+
+	if (!target->worker)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/schedstat", target->worker);
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	return file && fscanf(file, "%*u %" SCNu64, &queued) == 1 ? queued : 0;
+}
 
 /* ---- start --------------------------------------------------------------------------------- */
 

@@ -26,6 +26,8 @@ void target_worker_end(struct target *target);
 /* The worker says what no worker of ours says: it is ended. `why` goes on after "its worker". */
 void target_worker_distrust(struct target *target, const char *why);
 
+/* How long the worker has waited for a processor, in ns since it began; 0: unknown. */
+uint64_t target_worker_queued(const struct target *target);
 /* By its last WIRE_START or WIRE_STOP; by the daemon's own state without one. */
 bool target_worker_is_recording(const struct target *target);
 

@@ -238,11 +238,14 @@ void exit_emit_filter(struct emitter *e, const struct tramp_env *env,
 static void emit_gathered_exit(struct emitter *e, const struct tramp_env *env,
 			       const struct tramp_event *event, struct exit_code_labels *l)
 {
+	struct label unwritten = { 0 };
+
 	emit_bind(e, &l->record.reserve);
 	record_emit_clock(e);
 	exit_emit_duration(e, env);
 	emit_mov(e, RDX, RAX);
-	gather_emit_call(e, env, event, 0, EXIT_RA, &l->program_field);
+	gather_emit_event(e, env, event, EXIT_RA, true, &unwritten, &l->program_field);
+	emit_bind(e, &unwritten);
 	exit_emit_give_back(e, env);
 }
 

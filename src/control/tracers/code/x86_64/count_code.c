@@ -13,6 +13,7 @@
 #include "control/exits/code/exit_stub.h"
 #include "control/codegen/filter_code.h"
 #include "control/codegen/gather_code.h"
+#include "control/codegen/read_code.h"
 #include "control/codegen/record_code.h"
 
 #define CELL(field) ((int32_t)offsetof(struct dt_cell, field))
@@ -37,11 +38,14 @@ size_t count_room(const struct tramp_event *event)
 	       (keys->capacity ? KEY_ROOM + filter_value_room(keys->native) : 0);
 }
 
-static bool has_rdpid(void)
+/* Made before any thread starts: in a virtual machine cpuid takes tens of microseconds. */
+static bool has_rdpid;
+
+__attribute__((constructor)) static void ask_for_rdpid(void)
 {
 	unsigned a, b, c = 0, d;
 
-	return __get_cpuid_count(LEAF_FEATURES, 0, &a, &b, &c, &d) && (c & RDPID_BIT);
+	has_rdpid = __get_cpuid_count(LEAF_FEATURES, 0, &a, &b, &c, &d) && (c & RDPID_BIT);
 }
 
 /* rbx = the cell in this CPU's row; rcx is lost. */
@@ -51,7 +55,7 @@ static void emit_find_cell(struct emitter *e, const struct tramp_count *count)
 	emit_mov_imm(e, RBX, count->cell.v);
 	if (!count->row_mask)
 		return;
-	if (has_rdpid()) {
+	if (has_rdpid) {
 		emit_rdpid(e, RCX);
 	} else {
 		emit_rdfsbase(e, RCX);
@@ -127,7 +131,10 @@ static void emit_ask(struct emitter *e, const struct tramp_env *env,
 		     struct label *out)
 {
 	int32_t image = (int32_t)DT_ROUND_UP(event->program->size_max, 16);
+	struct read_ways ways = { .no = out };
 
+	if (event->count.keys.value != VALUE_NUMBER && read_is_native_key(event, out))
+		read_emit_key(e, env, event, saved, &ways);
 	emit_note(e, "the agent finds the key, or adds it");
 	emit_lea(e, RSP, mem_at(RSP, -image));
 	emit_store_imm(e, mem_at(RSP, 0), 0);
@@ -136,10 +143,11 @@ static void emit_ask(struct emitter *e, const struct tramp_env *env,
 	emit_load32(e, RCX, mem_at(RSP, 0));
 	emit_load(e, RDX, mem_at(RSP, 8));
 	emit_lea(e, RSP, mem_at(RSP, image));
-	if (!out)
-		return;
-	emit_or(e, RAX, RAX);
-	emit_jcc(e, CC_E, out);
+	if (out) {
+		emit_or(e, RAX, RAX);
+		emit_jcc(e, CC_E, out);
+	}
+	emit_bind(e, &ways.done);
 }
 
 /* ecx = the index of the key in rax; jumps to l->missing, with rbx = the slots, if it is new. */

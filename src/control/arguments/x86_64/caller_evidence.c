@@ -1,0 +1,201 @@
+#include "control/arguments/caller_evidence.h"
+
+#include <string.h>
+
+#include "control/arguments/argument_use.h"
+#include "control/arguments/import_use.h"
+#include "control/arguments/register_effect.h"
+#include "control/base/vec.h"
+#include "control/code/prescan.h"
+
+#define SITES_MAX 32u /* callers that are looked at */
+#define CALLERS_DEEP 1u /* callers of callers */
+#define PARTS_MAX 4u /* pieces of code that a function jumps to and back from */
+#define TARGETS_MAX 256u /* jumps of a caller */
+#define BYTES_MAX (64u << 10) /* of a caller */
+#define CALL_BYTE 0xe8
+
+/* The code that leads to a call. */
+struct caller {
+	uint64_t start, end; /* by the unwind table */
+	uint64_t site; /* the call */
+	uint64_t from; /* the last call before it; 0: none */
+	uint64_t behind; /* behind that call, or the function's start */
+	bool has_branch; /* between `behind` and the site */
+	bool jumps_anywhere; /* has jumps that lead to unknown places */
+	uint64_t parts[PARTS_MAX];
+	size_t part_count;
+	size_t target_count;
+	uint64_t targets[TARGETS_MAX]; /* of its jumps, in its own code */
+};
+
+struct evidence {
+	const struct symtab *symtab;
+	struct use_search *plain;
+};
+
+/* ---- the code around a call ------------------------------------------------------------------ */
+
+static void note_target(struct caller *caller, uint64_t target)
+{
+	if (target - caller->start < caller->end - caller->start) {
+		if (caller->target_count < TARGETS_MAX)
+			caller->targets[caller->target_count++] = target;
+		else
+			caller->jumps_anywhere = true;
+		return;
+	}
+	for (size_t i = 0; i < caller->part_count; i++) {
+		if (caller->parts[i] == target)
+			return;
+	}
+	if (caller->part_count < PARTS_MAX)
+		caller->parts[caller->part_count++] = target;
+	else
+		caller->jumps_anywhere = true;
+}
+
+/* Finds the last call before the site. */
+static void note_before(struct caller *caller, const struct prescan *insn)
+{
+	if (insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT) {
+		caller->from = insn->pc.v;
+		caller->behind = insn->pc.v + insn->length;
+		caller->has_branch = false;
+	} else if (insn->flow != FLOW_NEXT) {
+		caller->has_branch = true;
+	}
+	if (insn->flow == FLOW_JUMP || insn->flow == FLOW_JUMP_INDIRECT ||
+	    insn->flow == FLOW_RETURN || insn->flow == FLOW_STOP)
+		caller->behind = UINT64_MAX; /* nothing leads from the call to the site */
+}
+
+/* Reads instructions; false: they don't end at `end`. */
+static bool read_code(const struct symtab *symtab, uint64_t start, uint64_t end,
+		      struct caller *caller)
+{
+	const struct text_range *text = symtab_text(symtab, start);
+	struct prescan insn;
+	uint64_t pc;
+
+	if (!text || end > text->address + text->size || end - start > BYTES_MAX)
+		return false;
+	for (pc = start; pc < end; pc += insn.length) {
+		if (!prescan(text->bytes + (pc - text->address), text->address + text->size - pc,
+			     taddr_of(pc), &insn))
+			return false;
+		if (end == caller->site)
+			note_before(caller, &insn);
+		if (insn.has_target && insn.flow != FLOW_CALL)
+			note_target(caller, insn.target.v);
+		caller->jumps_anywhere |= insn.flow == FLOW_JUMP_INDIRECT;
+	}
+	return pc == end;
+}
+
+/* Reads the code up to the site. */
+static bool read_caller(const struct symtab *symtab, uint64_t site, struct caller *caller)
+{
+	caller->site = site;
+	caller->target_count = 0;
+	if (!symtab_fde(symtab, site, &caller->start, &caller->end))
+		return false;
+	caller->behind = caller->start;
+	return read_code(symtab, caller->start, site, caller) && caller->behind <= site;
+}
+
+/* Does code jump to an instruction between the last call and the site, or anywhere? Code that is
+ * kept elsewhere, because it seldom runs, jumps back into its function. */
+static bool is_entered(const struct symtab *symtab, struct caller *caller)
+{
+	bool known = read_code(symtab, caller->site, caller->end, caller);
+
+	for (size_t i = 0; i < caller->part_count && known; i++) {
+		uint64_t start, end;
+
+		known = symtab_fde(symtab, caller->parts[i], &start, &end) &&
+			read_code(symtab, start, end, caller);
+	}
+	for (size_t i = 0; i < caller->target_count && known; i++) {
+		/* a jump to `behind` could be what follows a call that doesn't return */
+		if (caller->targets[i] >= caller->behind && caller->targets[i] <= caller->site)
+			return true;
+	}
+	return !known || caller->jumps_anywhere;
+}
+
+/* ---- what is in the registers ---------------------------------------------------------------- */
+
+static uint8_t evidence_for(const struct evidence *evidence, uint64_t function, unsigned deeper);
+
+/* Garbage behind the last call before the site, or at the caller's own start. */
+static uint8_t garbage_before(const struct evidence *evidence, const struct caller *caller,
+			      unsigned deeper, bool *ret_returns)
+{
+	struct insn insn;
+	struct use use;
+
+	*ret_returns = true;
+	if (!caller->from)
+		return deeper ? evidence_for(evidence, caller->start, deeper - 1) : 0;
+	if (!import_read_insn(evidence->symtab, caller->from, &insn))
+		return 0;
+	use = use_search_callee(evidence->plain, &insn);
+	*ret_returns = use.returns;
+	return use.clobbers;
+}
+
+/* The registers that hold garbage at the call. */
+static uint8_t garbage_at(const struct evidence *evidence, uint64_t site, unsigned deeper)
+{
+	struct caller caller;
+	uint8_t garbage;
+	struct insn insn;
+	bool returns;
+
+	memset(&caller, 0, offsetof(struct caller, targets));
+	if (!read_caller(evidence->symtab, site, &caller))
+		return 0;
+	garbage = garbage_before(evidence, &caller, deeper, &returns);
+	for (uint64_t at = caller.behind; at < site && garbage; at += insn.length) {
+		struct stack_state stack = { STACK_UNKNOWN, STACK_UNKNOWN };
+		struct register_effect effect;
+
+		if (!import_read_insn(evidence->symtab, at, &insn))
+			return 0;
+		effect = register_effect_of(&insn, &stack);
+		garbage &= effect.is_opaque ? 0 : (uint8_t)~effect.touches;
+	}
+	/* Values of two ways may depend on one condition, which decides on the call, too. What
+	 * follows a call that doesn't return is reached from elsewhere. */
+	if (garbage && (caller.has_branch || !returns) && is_entered(evidence->symtab, &caller))
+		return 0;
+	return garbage;
+}
+
+static uint8_t evidence_for(const struct evidence *evidence, uint64_t function, unsigned deeper)
+{
+	uint8_t once = 0, twice = 0;
+	size_t count;
+	const struct symtab_jump *jumps = symtab_jumps_to(evidence->symtab, function, &count);
+
+	for (size_t i = 0; i < count && i < SITES_MAX && twice != ARGUMENTS_ALL; i++) {
+		uint64_t site = jumps[i].from;
+		const struct text_range *text = symtab_text(evidence->symtab, site);
+		uint8_t garbage;
+
+		if (text->bytes[site - text->address] != CALL_BYTE)
+			continue;
+		garbage = garbage_at(evidence, site, deeper);
+		twice |= once & garbage;
+		once |= garbage;
+	}
+	return twice;
+}
+
+uint8_t caller_evidence(const struct symtab *symtab, struct use_search *plain, uint64_t function)
+{
+	struct evidence evidence = { .symtab = symtab, .plain = plain };
+
+	return evidence_for(&evidence, function, CALLERS_DEEP);
+}

@@ -1,0 +1,66 @@
+"""Writes a C program of functions with known parameters, some of which they use or pass on, and calls each once with known values."""
+import random
+
+HEAD = """#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define NOINLINE __attribute__((noinline, noclone))
+typedef unsigned long word;
+volatile word sink, values[6];
+volatile int zero;
+static NOINLINE word v_sum(word first, ...) { va_list list; va_start(list, first); word n = first, sum = 0;
+  while (n--) sum += va_arg(list, word); va_end(list); return sum; }
+static NOINLINE word p_take(word a, word b, word c, word d, word e, word f) { return a ^ b * 3 ^ c * 5 ^ d * 7 ^ e * 11 ^ f * 13; }
+static NOINLINE word p_ignore(word a, word b, word c, word d, word e, word f) { sink++; return 1; }
+static word (*volatile pointer)(word, word, word, word, word, word) = p_take;
+"""
+
+
+def passing(number, rest="1"):
+    """Arguments of a call that has the parameter in its own place, where no instruction need touch it."""
+    return ", ".join(f"p{i}" if i == number else rest for i in range(6))
+
+
+SHAPES = [
+    lambda n: f"  sink += p{n};",
+    lambda n: f"  if (zero == 0) sink += p{n} * 3;",
+    lambda n: f"  for (word i = 0; i < 3; i++) sink += p{n} >> i;",
+    lambda n: f"  sink += (unsigned char)p{n};",
+    lambda n: f"  {{ char text[64]; sink += (word)snprintf(text, sizeof(text), \"%lx\", p{n}); }}",
+    lambda n: f"  sink += pointer({passing(n)});",
+    lambda n: f"  sink += p_take({passing(n, 'sink')});",
+    lambda n: f"  sink += v_sum(2ul, {n}ul, p{n});",
+    lambda n: f"  switch (sink % 7) {{ case 0: sink += 5; case 1: sink ^= 3; case 2: sink += 9; case 3: sink *= 3; case 4: sink--;"
+              f" default: sink += p{n}; }}",
+    lambda n: f"  if (zero) abort(); else sink += __builtin_ctzl(p{n} | 256);",
+    lambda n: f"  {{ word filled; memset(&filled, (int)p{n}, sizeof(filled)); sink += filled; }}",
+    lambda n: f"  {{ volatile word room[p{n} % 5 + 1]; room[0] = zero; sink += room[0]; }}",
+]
+
+
+def write(path, seed, count):
+    """{name: (numbers of the parameters that are used, values of all at the one call, or None)}"""
+    chosen, used, text, calls = random.Random(seed), {}, [HEAD], []
+    for at in range(count):
+        parameters = chosen.randint(0, 6)
+        numbers = {n for n in range(parameters) if chosen.random() < 0.6}
+        name = f"f_{at}"
+        head = f"{name}({', '.join(f'word p{n}' for n in range(parameters)) or 'void'})"
+        body = [chosen.choice(SHAPES)(n) for n in sorted(numbers)]
+        if chosen.random() < 0.3:
+            body.insert(0, "  if (zero) { sink += p_ignore(1, 2, 3, 4, 5, 6); return 3; }")
+        chosen.shuffle(body)
+        tail = "  return sink;"
+        if parameters == 6 and chosen.random() < 0.5:  # a jump to another function, with all arguments where they are
+            tail, numbers = "  return pointer(p0, p1, p2, p3, p4, p5);", set(range(6))
+        # compilers make one function of two that are alike
+        text.append(f"NOINLINE word {head}\n{{\n  sink += {at};\n" + "\n".join(body) + f"\n{tail}\n}}\n")
+        values = [chosen.randrange(1, 1 << 40) for _ in range(parameters)]
+        # by way of memory: compilers put constants into the functions themselves
+        calls += [f"  values[{n}] = {value}ul;" for n, value in enumerate(values)]
+        calls.append(f"  sink += {name}({', '.join(f'values[{n}]' for n in range(parameters))});")
+        used[name] = (numbers, values)
+    with open(path, "w") as file:
+        file.write("\n".join(text) + "\nint main(void)\n{\n" + "\n".join(calls) + "\n  return 0;\n}\n")
+    return used

@@ -1,0 +1,425 @@
+/*
+ * Which argument registers functions read: shapes of code one by one, and all functions of programs
+ * whose debug information tells what they do with their arguments.
+ */
+#include <dwarf.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "control/arguments/argument_use.h"
+#include "control/base/cleanup.h"
+#include "control/dwarf/debug.h"
+#include "control/values/where/abi.h"
+
+#include "built.h"
+
+enum { ARG0 = 1, ARG1 = 2, ARG2 = 4, ARG3 = 8, ARG4 = 16, ARG5 = 32 };
+
+struct program {
+	int fd;
+	struct symtab *symtab;
+	struct argument_uses *uses;
+};
+
+static struct program open_program(const char *path)
+{
+	struct program program = { .fd = open(path, O_RDONLY | O_CLOEXEC) };
+
+	assert_true(program.fd >= 0);
+	assert_null(symtab_open(program.fd, path, &program.symtab));
+	program.uses = argument_uses_new(program.symtab);
+	assert_non_null(program.uses);
+	return program;
+}
+
+static void close_program(struct program *program)
+{
+	argument_uses_free(program->uses);
+	symtab_close(program->symtab);
+	close(program->fd);
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+#define SHAPE(name, body)                                                                   \
+	".globl shape_" name "\n.type shape_" name ", @function\nshape_" name ": "          \
+	".cfi_startproc\n" body "\n.cfi_endproc\n.size shape_" name ", . - shape_" name "\n"
+
+__asm__(".text\n"
+	SHAPE("nothing", "xor %eax, %eax\n ret")
+	SHAPE("reads", "mov %rsi, %rax\n ret")
+	SHAPE("cleared", "xor %edi, %edi\n mov %rdi, %rax\n ret")
+	SHAPE("part", "mov $1, %dil\n mov %rdi, %rax\n ret")
+	SHAPE("half", "mov $1, %edi\n mov %rdi, %rax\n ret")
+	SHAPE("perhaps", "cmove %eax, %edi\n mov %edi, %eax\n ret")
+	SHAPE("forward_bits", "mov $0, %esi\n bsf %edi, %edx\n mov %edx, %eax\n ret")
+	SHAPE("branch", "test %edi, %edi\n je 1f\n mov $1, %esi\n 1: mov %esi, %eax\n ret")
+	SHAPE("loop", "mov %edi, %ecx\n 1: add %rdx, %rax\n mov %rsi, %rdx\n dec %ecx\n jne 1b\n ret")
+	SHAPE("address", "mov (%rdi, %r9, 8), %eax\n ret")
+	SHAPE("hint", "nopw (%rdi, %rsi)\n ret")
+	SHAPE("string", "rep movsb\n ret")
+	SHAPE("kernel", "mov $39, %eax\n xor %edi, %edi\n syscall\n ret")
+	SHAPE("calls", "push %rbx\n mov $1, %edi\n call shape_reads\n pop %rbx\n ret")
+	SHAPE("calls_unknown", "push %rbx\n mov %rdi, %rax\n mov $1, %edi\n mov $2, %esi\n"
+			       "call *8(%rax)\n pop %rbx\n ret")
+	SHAPE("keeps", "call shape_leaf\n mov %rdx, %rax\n ret")
+	SHAPE("leaf", "mov $1, %edi\n ret")
+	SHAPE("loses", "call shape_clobbers\n mov %rdx, %rax\n ret")
+	SHAPE("clobbers", "mov $1, %edx\n ret")
+	SHAPE("tail", "mov $1, %edi\n jmp shape_reads")
+	SHAPE("tail_unknown", "mov $1, %edi\n jmp *%rax")
+	SHAPE("thunk", "call 1f\n 2: pause\n jmp 2b\n 1: mov %rax, (%rsp)\n ret")
+	SHAPE("through_thunk", "mov $1, %edi\n jmp shape_thunk")
+	SHAPE("pushes_way", "push %rax\n ret")
+	SHAPE("switches", "mov %rdi, %rsp\n ret")
+	SHAPE("frame", "push %rbp\n mov %rsp, %rbp\n sub %rax, %rsp\n mov %rdi, (%rsp)\n leave\n ret")
+	SHAPE("recursive", "test %edi, %edi\n je 1f\n dec %edi\n call shape_recursive\n 1: ret")
+	/* sanitizers have a strlen of their own, without a version: nobody knows what that reads */
+	SHAPE("imports", "sub $8, %rsp\n mov $0, %edi\n call rmdir@plt\n add $8, %rsp\n ret")
+	SHAPE("imports_two", "jmp rename@plt")
+	SHAPE("variadic", "sub $0xd8, %rsp\n mov %rsi, 0x28(%rsp)\n mov %rdx, 0x30(%rsp)\n"
+			  "mov %rcx, 0x38(%rsp)\n mov %r8, 0x40(%rsp)\n mov %r9, 0x48(%rsp)\n"
+			  "test %al, %al\n mov %rdi, %rax\n add $0xd8, %rsp\n ret")
+	/* garbage in rsi and above at two places: shape_passed can't have more than one argument */
+	SHAPE("passed", "mov $2, %eax\n jmp *8(%rdi)")
+	SHAPE("passes_once", "sub $8, %rsp\n call rand@plt\n mov %eax, %edi\n call shape_passed\n"
+			     "add $8, %rsp\n ret")
+	SHAPE("passes_twice", "sub $8, %rsp\n call rand@plt\n mov %eax, %edi\n"
+			      "call shape_passed\n call shape_passed_once\n add $8, %rsp\n ret")
+	SHAPE("passed_once", "jmp *8(%rdi)"));
+
+static const struct {
+	const char *name;
+	uint8_t reads;
+} shapes[] = {
+	{ "nothing", 0 },
+	{ "reads", ARG1 },
+	{ "cleared", 0 },
+	{ "part", ARG0 },
+	{ "half", 0 },
+	{ "perhaps", ARG0 },
+	{ "forward_bits", ARG0 | ARG2 },
+	{ "branch", ARG0 | ARG1 },
+	{ "loop", ARG0 | ARG1 | ARG2 },
+	{ "address", ARG0 | ARG5 },
+	{ "hint", 0 },
+	{ "string", ARG0 | ARG1 | ARG3 },
+	{ "kernel", ARGUMENTS_ALL & ~ARG0 },
+	{ "calls", ARG1 },
+	{ "calls_unknown", ARGUMENTS_ALL & ~ARG1 },
+	{ "keeps", ARG2 },
+	{ "loses", 0 },
+	{ "tail", ARG1 },
+	{ "tail_unknown", ARGUMENTS_ALL & ~ARG0 },
+	{ "thunk", ARGUMENTS_ALL },
+	{ "through_thunk", ARGUMENTS_ALL & ~ARG0 },
+	{ "pushes_way", ARGUMENTS_ALL },
+	{ "switches", ARGUMENTS_ALL },
+	{ "frame", ARG0 },
+	{ "recursive", ARG0 },
+	{ "imports", 0 },
+	{ "imports_two", ARG0 | ARG1 },
+	{ "variadic", ARGUMENTS_ALL },
+	{ "passed", ARG0 },
+	{ "passed_once", ARGUMENTS_ALL },
+};
+
+/* I21, I22, I23, I24 */
+static void test_shapes(void **state)
+{
+	struct program program = open_program("/proc/self/exe");
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		char name[64];
+		const struct symbol *symbol;
+		uint8_t reads;
+
+		snprintf(name, sizeof(name), "shape_%s", shapes[i].name);
+		symbol = symtab_find(program.symtab, name);
+		assert_non_null(symbol);
+		reads = argument_uses_of(program.uses, symbol->address);
+		if (reads != shapes[i].reads)
+			fail_msg("%s: %02x, not %02x", name, reads, shapes[i].reads);
+	}
+	close_program(&program);
+}
+
+/* An answer doesn't depend on what was asked before. */
+static void test_order(void **state)
+{
+	struct program up = open_program("/proc/self/exe"), down = open_program("/proc/self/exe");
+	size_t count = symtab_count(up.symtab);
+
+	(void)state;
+	for (size_t i = 0; i < count; i++)
+		argument_uses_of(up.uses, symtab_get(up.symtab, i)->address);
+	for (size_t i = count; i-- > 0;) {
+		const struct symbol *symbol = symtab_get(down.symtab, i);
+
+		if (symbol->kind == SYMBOL_FUNCTION)
+			assert_int_equal(argument_uses_of(down.uses, symbol->address),
+					 argument_uses_of(up.uses, symbol->address));
+	}
+	close_program(&up);
+	close_program(&down);
+}
+
+/* ---- what debug information says ------------------------------------------------------------- */
+
+struct tally {
+	const struct program *program;
+	const char *name;
+	uint8_t reads;
+	size_t functions, moved, passed, missing, registers;
+};
+
+/* The argument register of a number in DWARF; 0: none. */
+static uint8_t bit_of_dwarf(uint64_t number)
+{
+	static const uint8_t numbers[ARGUMENT_REGISTERS] = { 5, 4, 1, 2, 8, 9 };
+
+	for (unsigned i = 0; i < ARGUMENT_REGISTERS; i++) {
+		if (numbers[i] == number)
+			return (uint8_t)(1u << i);
+	}
+	return 0;
+}
+
+static void expect(struct tally *tally, uint8_t bit, const char *why)
+{
+	if (tally->reads & bit)
+		return;
+	tally->missing++;
+	print_error("%s: bit %02x is missing in %02x: %s\n", tally->name, bit, tally->reads, why);
+}
+
+/* The register whose value at the entry the expression is; 0: something else. */
+static uint8_t entry_value(Dwarf_Attribute *attribute)
+{
+	Dwarf_Attribute inner;
+	Dwarf_Op *ops;
+	size_t count;
+
+	if (dwarf_getlocation(attribute, &ops, &count) || count != 1 ||
+	    (ops->atom != DW_OP_entry_value && ops->atom != DW_OP_GNU_entry_value) ||
+	    dwarf_getlocation_attr(attribute, ops, &inner) ||
+	    dwarf_getlocation(&inner, &ops, &count) || count != 1)
+		return 0;
+	if (ops->atom >= DW_OP_reg0 && ops->atom <= DW_OP_reg31)
+		return bit_of_dwarf((uint64_t)ops->atom - DW_OP_reg0);
+	return 0;
+}
+
+/* Does the callee's code read the argument? True also if that isn't known. */
+static bool callee_reads(const struct tally *tally, Dwarf_Die *call, Dwarf_Die *parameter)
+{
+	Dwarf_Attribute attribute;
+	const struct symbol *symbol;
+	Dwarf_Die origin;
+	Dwarf_Op *ops;
+	size_t count;
+
+	if ((!dwarf_attr(call, DW_AT_call_origin, &attribute) &&
+	     !dwarf_attr(call, DW_AT_abstract_origin, &attribute)) ||
+	    !dwarf_formref_die(&attribute, &origin) || !dwarf_diename(&origin))
+		return true;
+	symbol = symtab_first_named(tally->program->symtab, dwarf_diename(&origin));
+	if (!symbol || symtab_next_named(tally->program->symtab, symbol) ||
+	    symbol->kind != SYMBOL_FUNCTION)
+		return true;
+	if (!dwarf_attr(parameter, DW_AT_location, &attribute) ||
+	    dwarf_getlocation(&attribute, &ops, &count) || count != 1 ||
+	    ops->atom < DW_OP_reg0 || ops->atom > DW_OP_reg31)
+		return true;
+	return argument_uses_of(tally->program->uses, symbol->address) &
+	       bit_of_dwarf((uint64_t)ops->atom - DW_OP_reg0);
+}
+
+/* Arguments of calls that are the function's own, untouched. */
+static void check_call(struct tally *tally, Dwarf_Die *call)
+{
+	Dwarf_Attribute attribute;
+	Dwarf_Die parameter;
+
+	if (dwarf_child(call, &parameter))
+		return;
+	do {
+		uint8_t bit = 0;
+
+		if (dwarf_attr(&parameter, DW_AT_call_value, &attribute) ||
+		    dwarf_attr(&parameter, DW_AT_GNU_call_site_value, &attribute))
+			bit = entry_value(&attribute);
+		if (bit && callee_reads(tally, call, &parameter)) {
+			tally->passed++;
+			expect(tally, bit, "passed on");
+		}
+	} while (!dwarf_siblingof(&parameter, &parameter));
+}
+
+static void check_calls(struct tally *tally, Dwarf_Die *die)
+{
+	Dwarf_Die child;
+
+	if (dwarf_child(die, &child))
+		return;
+	do {
+		int tag = dwarf_tag(&child);
+
+		if (tag == DW_TAG_call_site || tag == DW_TAG_GNU_call_site)
+			check_call(tally, &child);
+		else if (tag == DW_TAG_lexical_block || tag == DW_TAG_inlined_subroutine)
+			check_calls(tally, &child);
+	} while (!dwarf_siblingof(&child, &child));
+}
+
+/* Is the parameter in another place later? Then the function has read it. */
+static bool is_moved(Dwarf_Die *parameter, uint8_t bit)
+{
+	Dwarf_Addr base, start, end;
+	Dwarf_Attribute attribute;
+	ptrdiff_t next = 0;
+	Dwarf_Op *ops;
+	size_t count;
+
+	if (!dwarf_attr_integrate(parameter, DW_AT_location, &attribute))
+		return false;
+	while ((next = dwarf_getlocations(&attribute, next, &base, &start, &end, &ops, &count)) >
+	       0) {
+		if (count != 1)
+			continue;
+		if (ops->atom == DW_OP_fbreg)
+			return true;
+		if (ops->atom >= DW_OP_reg0 && ops->atom <= DW_OP_reg31 &&
+		    bit_of_dwarf((uint64_t)ops->atom - DW_OP_reg0) != bit)
+			return true;
+	}
+	return false;
+}
+
+static uint8_t bit_of_hardware(uint8_t reg)
+{
+	static const uint8_t numbers[ARGUMENT_REGISTERS] = { 7, 6, 2, 1, 8, 9 };
+
+	for (unsigned i = 0; i < ARGUMENT_REGISTERS; i++) {
+		if (numbers[i] == reg)
+			return (uint8_t)(1u << i);
+	}
+	return 0;
+}
+
+static void check_parameters(struct tally *tally, struct debug_function *function)
+{
+	struct member_walk walk = { .started = false };
+	Dwarf_Die die = function->die;
+	struct parameter parameter;
+	struct abi_state state;
+
+	abi_start(function, &state);
+	while (debug_next_parameter(&die, &walk, &parameter)) {
+		struct abi_value abi;
+		uint8_t bit;
+
+		abi_next(&state, &parameter.type, &abi);
+		if (!abi.is_known || abi.count != 1 || abi.pieces[0].where != ABI_INT)
+			continue;
+		bit = bit_of_hardware(abi.pieces[0].reg);
+		if (is_moved(&parameter.die, bit)) {
+			tally->moved++;
+			expect(tally, bit, parameter.name ? parameter.name : "?");
+		}
+	}
+}
+
+static void check_function(struct tally *tally, struct debug *debug, const struct symbol *symbol)
+{
+	struct debug_function function;
+
+	if (!debug_function_at(debug, symbol->address, &function) ||
+	    function.low != symbol->address || debug_function_is_assembly(&function))
+		return;
+	tally->name = symbol->name;
+	tally->reads = argument_uses_of(tally->program->uses, symbol->address);
+	tally->functions++;
+	tally->registers += (size_t)__builtin_popcount(tally->reads);
+	check_calls(tally, &function.die);
+	/* of clones, and of local functions of LLVM's, the ABI doesn't tell the places */
+	if (!strchr(symbol->name, '.') &&
+	    (symbol->global || !debug_function_is_llvm(&function)) &&
+	    debug_function_has_abi(&function))
+		check_parameters(tally, &function);
+}
+
+static struct tally check_program(const char *path)
+{
+	struct program program = open_program(path);
+	struct tally tally = { .program = &program };
+	struct debug *debug = NULL;
+	uint64_t last = 0;
+
+	assert_null(debug_open(program.fd, path, &debug));
+	if (debug)
+		debug_need_locations(debug);
+	for (size_t i = 0; debug && i < symtab_count(program.symtab); i++) {
+		const struct symbol *symbol = symtab_get(program.symtab, i);
+
+		if (symbol->kind == SYMBOL_FUNCTION && symbol->address != last)
+			check_function(&tally, debug, symbol);
+		last = symbol->address;
+	}
+	debug_close(debug);
+	close_program(&program);
+	return tally;
+}
+
+static struct tally check_and_tell(const char *path)
+{
+	struct tally tally = check_program(path);
+
+	print_message("%s: %zu functions, %.2f registers, %zu moved, %zu passed on, %zu missing\n",
+		      path, tally.functions,
+		      (double)tally.registers / (double)(tally.functions + !tally.functions),
+		      tally.moved, tally.passed, tally.missing);
+	assert_int_equal(tally.missing, 0);
+	return tally;
+}
+
+/*
+ * The program is dyntrace, not this one: the debug information of a build with sanitizers has no
+ * parameters. Other files instead: DYNTRACE_ARGUMENT_FILES="FILE FILE".
+ */
+static void test_debug_information(void **state)
+{
+	const char *asked = getenv("DYNTRACE_ARGUMENT_FILES");
+	_cleanup_free_ char *files = strdup(asked ? asked : "");
+	char dyntrace[PATH_MAX], *rest = files;
+	struct tally tally;
+
+	(void)state;
+	for (char *path; asked && (path = strsep(&rest, " "));)
+		check_and_tell(path);
+	if (asked)
+		return;
+	built_path("dyntrace", dyntrace);
+	tally = check_and_tell(dyntrace);
+	assert_true(tally.moved > 3000 && tally.passed > 800);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_shapes),
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_debug_information),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
