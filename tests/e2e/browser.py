@@ -94,7 +94,7 @@ class Browser:
         self.resize(width, height, scale)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.call("Page.navigate", url=path if "://" in path else "file://" + path)
-        self.wait(f"location.href !== 'about:blank' && (document.body || document.documentElement.tagName === 'svg') && ({ready})")
+        self.wait(f"location.href !== 'about:blank' && (document.body || document.contentType === 'image/svg+xml') && ({ready})")
 
     def leave(self):
         """Closes the page, if one is open."""
