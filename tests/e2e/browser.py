@@ -85,16 +85,24 @@ class Browser:
     # ---- pages ----
 
     def open(self, path, width=1280, height=900, dark=False, ready="document.readyState === 'complete'", scale=1):
-        """Opens a file in a page of its own and waits until the expression is true of it, not of the blank page before it (an SVG has no body)."""
+        """Opens a file in a page of its own and waits until the expression is true of it, not of the blank page before it."""
         self.leave()
         self.target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
         self.resize(width, height, scale)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-        self.call("Page.navigate", url=path if "://" in path else "file://" + path)
-        self.wait(f"location.href !== 'about:blank' && (document.body || document.contentType === 'image/svg+xml') && ({ready})")
+        self.await_load(self.call("Page.navigate", url=path if "://" in path else "file://" + path)["loaderId"])
+        self.wait(ready)
+
+    def await_load(self, loader):
+        """Chromium tells when the document is loaded. A look at the document before that may meet one without any element."""
+        until = time.monotonic() + TIMEOUT * harness.PATIENCE
+        while not any(event["method"] == "Page.lifecycleEvent" and event["params"]["loaderId"] == loader and event["params"]["name"] == "load"
+                      for event in self.events):
+            self.receive(until)
 
     def leave(self):
         """Closes the page, if one is open."""
