@@ -2,8 +2,9 @@
  * sleeper - one thread in each system call that a stop may interrupt.
  *	sleeper [--ms N]
  * "ready" when every thread is asleep in its call. Each call must end as it would have ended
- * undisturbed: by its timeout of N ms, or by what main does after "go". Prints "NAME ok" or "NAME
- * bad: ..." for each.
+ * undisturbed: by its timeout of N ms, or by what main does after "go". No thread ends before "go":
+ * a test that doesn't get to run for N ms finds all of them. Prints "NAME ok" or "NAME bad: ..."
+ * for each.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +26,7 @@
 #include "handshake.h"
 
 static long limit_ms;
+static pthread_mutex_t end = PTHREAD_MUTEX_INITIALIZER; /* main's, until no thread is needed */
 static int pipe_fd[2], quiet_pipe[2], listener, inotify, sockets[2], timed_sockets[2], semaphores;
 static uint32_t word;
 
@@ -161,6 +163,7 @@ static struct sleeper {
 		volatile pid_t tid;
 		long result, took, waited; /* waited: of that, for a processor */
 		int error;
+		volatile int is_over;
 	} run;
 } sleepers[] = {
 	{ "clock_nanosleep", SYS_clock_nanosleep, do_nanosleep, 0, 0, 1, 0, { 0 } },
@@ -204,10 +207,13 @@ static void *sleeper_main(void *data)
 	self->run.error = errno;
 	self->run.took = now_ms() - begin;
 	self->run.waited = waited_ms() - waited;
+	self->run.is_over = 1;
+	pthread_mutex_lock(&end);
+	pthread_mutex_unlock(&end);
 	return NULL;
 }
 
-/* True: it is asleep in its call. */
+/* True: it is asleep in its call, or (where main didn't run for so long) in the wait behind it. */
 static int is_asleep(const struct sleeper *sleeper)
 {
 	char path[64], text[128] = "";
@@ -215,6 +221,8 @@ static int is_asleep(const struct sleeper *sleeper)
 
 	if (!sleeper->run.tid)
 		return 0;
+	if (sleeper->run.is_over)
+		return 1;
 	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", sleeper->run.tid);
 	fd = open(path, O_RDONLY);
 	ssize_t n = read(fd, text, sizeof(text) - 1);
@@ -279,6 +287,7 @@ int main(int argc, char **argv)
 	int fd = mkstemp(file);
 	inotify_add_watch(inotify, file, IN_DELETE_SELF);
 	close(fd); /* no descriptor: the file goes at unlink */
+	pthread_mutex_lock(&end);
 	for (size_t i = 0; i < COUNT; i++)
 		pthread_create(&sleepers[i].run.thread, NULL, sleeper_main, &sleepers[i]);
 	for (size_t i = 0; i < COUNT; i++)
@@ -286,6 +295,7 @@ int main(int argc, char **argv)
 			sched_yield();
 	handshake(argc, argv);
 	end_them(&address, file);
+	pthread_mutex_unlock(&end);
 	for (size_t i = 0; i < COUNT; i++)
 		pthread_join(sleepers[i].run.thread, NULL);
 	semctl(semaphores, 0, IPC_RMID);
