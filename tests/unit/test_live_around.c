@@ -456,6 +456,7 @@ static void test_new_site_ends_behind_an_old_one(void **state)
 			 getpid(), behind);
 		options.output = f.output;
 		f.pid = start_target();
+		stand(&f); /* it has begun its program */
 		go();
 		leave_probe(f.pid, &options);
 		check(proc_open(f.pid, &f.proc), &f);
