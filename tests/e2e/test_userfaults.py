@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness import Program, ROOT, state, until
+from harness import Program, ROOT, until
 
 PAGES = 16
 SERVED, BY_SIGNAL, USER_ONLY, NOBODY = range(4)  # of SOURCE
@@ -102,7 +102,7 @@ def test_a_page_that_nobody_brings(dyntrace, start):
     target = start(NOBODY)
     tracing = dyntrace.start_trace(target.pid, "--function", "take").wait_told()
     target.go()
-    until(lambda: state(target.pid) == "D", "the hit waits")
+    until(lambda: open(f"/proc/{target.pid}/wchan").read() == "handle_userfault", "the hit waits")
     trace = tracing.stop(status=125)
     assert f"the agent stays in process {target.pid}" in tracing.stderr and "(handle_userfault)" in tracing.stderr
     assert (len(trace.events), trace.lost) == (0, 1)
