@@ -49,7 +49,7 @@ def interrupt(dyntrace, processes, path, number):
     """Leaves while a handler has interrupted that instruction. Tells whether there is such an instruction."""
     target = Program(processes, path, []).wait_ready()
     before = Snapshot(target.pid)
-    tracing = dyntrace.start_trace(target.pid, "-e", "--function", "next")
+    tracing = dyntrace.start_trace(target.pid, "-e", "--function", "next").wait_told()
     stepper = Stepper(target.pid)
     target.go()
     found = step_into_exit(stepper, number)

@@ -193,7 +193,7 @@ def test_unwinders_that_come_late_are_waited_for(dyntrace, program):
 def test_gdb_in_a_trampoline(dyntrace, processes, build, compiled):
     """bt at each instruction of a trampoline: the function first, main last."""
     target = start_sampling(processes, compiled("gcc-O2"))
-    tracing = dyntrace.start_trace(target.pid, "--function", "branch", "--every", "1000000")
+    tracing = dyntrace.start_trace(target.pid, "--function", "branch", "--every", "1000000").wait_told()
     script = os.path.join(build, "share", "dyntrace-gdb.py")
     steps = [word for _ in range(30) for word in ("-ex", "stepi", "-ex", "bt")]
     result = subprocess.run(["gdb", "-nx", "-batch", "-p", str(target.pid), "-ex", f"source {script}", "-ex",

@@ -12,12 +12,23 @@ FAULT = re.compile(r"--- SIG(?:SEGV|BUS) ")
 SETTINGS = {"passes": "handle SIGSEGV SIGBUS nostop noprint pass", "stops": "handle SIGSEGV SIGBUS stop print pass"}
 
 
+def attached(tool, pid):
+    """Waits until the tool, and nobody else, has the process."""
+    until(lambda: tool.poll() is not None or status(pid, "TracerPid") == str(tool.pid), "the tool is attached")
+    assert tool.poll() is None, "it ended"
+    return tool
+
+
+def await_handlers(pid):
+    """Waits until the agent handles the signals, and dyntrace has let go of the process: nobody else gets it before."""
+    until(lambda: has_handlers(pid) and status(pid, "TracerPid") == "0", "handlers in front")
+
+
 def watch_strace(processes, pid, path):
     """strace, attached to all threads."""
     strace = processes.start(["strace", "-f", "-qq", "-e", "trace=none", "-e", "signal=SIGSEGV,SIGBUS", "-o", path, "-p", str(pid)],
                              stderr=subprocess.DEVNULL)
-    until(lambda: status(pid, "TracerPid") != "0", "strace is attached")
-    return strace
+    return attached(strace, pid)
 
 
 def faults(path):
@@ -36,7 +47,7 @@ def test_strace(dyntrace, program, program_path, processes, scratch):
     strace.wait()
     target = program("gone").wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--function", "take")
-    until(lambda: has_handlers(target.pid), "handlers in front")
+    await_handlers(target.pid)
     strace = watch_strace(processes, target.pid, all_of_them)
     target.go().wait_ready()
     output = target.finish(without[1])
@@ -53,13 +64,13 @@ def test_gdb(dyntrace, program, program_path, processes, scratch, how):
     without = alone(program_path("gone"))
     target = program("gone").wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--function", "take")
-    until(lambda: has_handlers(target.pid), "handlers in front")
+    await_handlers(target.pid)
     script = os.path.join(scratch, "script")
     with open(script, "w") as file:
         file.write("\n".join([SETTINGS[how], "while $_isvoid($_exitcode) && $_isvoid($_exitsignal)", "continue", "end", ""]))
     gdb = processes.start(["gdb", "-nx", "-q", "-batch", "-p", str(target.pid), "-x", script], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    until(lambda: status(target.pid, "TracerPid") != "0", "gdb is attached")
+    attached(gdb, target.pid)
     target.go().wait_ready()
     output = target.finish(without[1])
     said = gdb.stdout.read()
@@ -80,7 +91,7 @@ def test_attached_before(dyntrace, program, processes, scratch, tool):
     else:
         one = processes.start(["gdb", "-nx", "-q", "-p", str(target.pid)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL)
-        until(lambda: status(target.pid, "TracerPid") != "0", "gdb is attached")
+        attached(one, target.pid)
     words = ["trace", "-p", target.pid, "--function", "take", "-o", dyntrace.new_output()]
     assert f"already traced by pid {one.pid} ({tool})" in dyntrace.fails(*words, status=125)
     assert not has_handlers(target.pid)
