@@ -30,6 +30,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
 PATIENCE = 6  # fixtures.py
+CALLS_THAT_WAIT = {"pause": "34", "clock_nanosleep": "230"}  # their numbers, as /proc has them
 
 
 def memory():
@@ -326,6 +327,15 @@ def state(pid):
     """A letter: R, S, T, Z..."""
     with open(f"/proc/{pid}/stat") as file:
         return file.read().rpartition(")")[2].split()[0]
+
+
+def in_call(pid, name):
+    """Is its first thread asleep in that system call? A program that has just begun has its name, and not yet all of its mappings."""
+    try:
+        with open(f"/proc/{pid}/syscall") as file:
+            return file.read().split()[0] == CALLS_THAT_WAIT[name]
+    except ProcessLookupError:  # (a process that has ended, and wasn't waited for)
+        return False
 
 
 def status(pid, key):

@@ -10,7 +10,7 @@ import traceback
 
 sys.path.insert(0, "/source/tests/e2e")
 from hardening import FEW, TOGETHER, Service, trace_services  # noqa: E402
-from harness import Dyntrace, Processes, Program, Snapshot, Trace, status, until  # noqa: E402
+from harness import Dyntrace, Processes, Program, Snapshot, Trace, in_call, status, until  # noqa: E402
 
 USER, UID = "dyntracer", 1500
 RUNTIME = f"/run/user/{UID}"
@@ -66,7 +66,7 @@ def system_daemon(facts, processes):
     facts["added"] = dyntrace("add", f"{one.pid}:foo", "-e")
     count(one, facts, "first")
     other = processes.start(["setpriv", "--reuid=1600", "--regid=1600", "--clear-groups", "sleep", "1000"])
-    until(lambda: open(f"/proc/{other.pid}/comm").read() == "sleep\n", "sleep to begin")
+    until(lambda: in_call(other.pid, "clock_nanosleep"), "sleep to sleep")
     facts["of another user"] = dyntrace("add", f"{other.pid}:nanosleep", "-e", "ctf", "/home/trace-of-another")
     facts["modes"] = run("stat", "-c", "%U %a", "/home/trace-of-another", "/home/trace-of-another/metadata").split("\n")[:2]
     facts["detached"] = dyntrace("detach", other.pid)
@@ -96,7 +96,7 @@ def user_daemon(facts, processes):
     facts["user socket started"] = run(*as_user(), "systemctl", "--user", "start", "dyntraced.socket")
     facts["user socket"] = run("stat", "-c", "%U %a", RUNTIME + "/dyntrace.sock").strip()
     process = processes.start([*as_user(), "sleep", "1000"])
-    until(lambda: open(f"/proc/{process.pid}/comm").read() == "sleep\n", "sleep to begin")
+    until(lambda: in_call(process.pid, "clock_nanosleep"), "sleep to sleep")
     facts["user added"] = dyntrace("add", f"{process.pid}:nanosleep", prefix=as_user())
     facts["user service"] = unit("ActiveState", "SubState", manager=as_user())
     facts["user list"] = [each["pid"] == process.pid for each in listed(as_user())]

@@ -331,7 +331,7 @@ def test_B07_no_signal_of_the_program_is_taken(daemon, group, place):
 
 def test_B08_commands_reach_a_program_that_does_nothing(daemon, group):
     one = group.start(["sleep", "1000"])
-    until(lambda: open(f"/proc/{one.pid}/comm").read() == "sleep\n", "sleep")
+    until(lambda: harness.in_call(one.pid, "clock_nanosleep"), "sleep")
     daemon.attach(one.pid)
     assert [each for each in daemon.json("list-processes") if each["pid"] == one.pid]
     daemon("detach", one.pid)
@@ -476,7 +476,7 @@ def test_B22_hits_make_no_system_call(daemon, group, program_path, scratch):
     one.go().wait_ready()
     counted = os.path.join(scratch, "calls")
     strace = group.start(["strace", "-q", "-o", counted, "-p", str(one.pid)], stderr=subprocess.DEVNULL)
-    until(lambda: harness.status(one.pid, "TracerPid") != "0", "strace")
+    until(lambda: harness.status(one.pid, "TracerPid") == str(strace.pid), "strace")
     one.go().wait_ready()
     strace.terminate()
     strace.wait()

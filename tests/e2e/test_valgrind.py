@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 import pytest
-from harness import Snapshot
+from harness import Snapshot, in_call, until
 
 # as a tool of Valgrind's begins, and what its text has of all programs alone
 TOOL = """.type _start, @function
@@ -48,10 +48,17 @@ def build(scratch, name, text, *words):
     return path
 
 
+def start(processes, path):
+    """Returns when the program waits, and the kernel maps nothing of it any more."""
+    process = processes.start([path])
+    until(lambda: in_call(process.pid, "pause"), "the program to wait")
+    return process
+
+
 @pytest.mark.parametrize("address", ["0x58000000", "0x38000000"])
 def test_a_tool_is_recognised(dyntrace, processes, scratch, address):
     path = build(scratch, "tool.s", TOOL, "-static", "-nostdlib", f"-Wl,-Ttext-segment={address}")
-    process = processes.start([path])
+    process = start(processes, path)
     before = Snapshot(process.pid)
     for words in (["-p", process.pid, "--function", "_start"], ["--function", "_start", "--", path]):
         assert "run by Valgrind" in dyntrace.fails("trace", *words, status=125)
@@ -62,7 +69,7 @@ def test_a_tool_is_recognised(dyntrace, processes, scratch, address):
 def test_others_are_traced(dyntrace, processes, scratch, text, address):
     """A program with such code elsewhere, and one with other code there."""
     path = build(scratch, "other.s", text, "-static", "-nostdlib", f"-Wl,-Ttext-segment={address}")
-    process = processes.start([path])
+    process = start(processes, path)
     dyntrace("trace", "-p", process.pid, "--probe", "_start", "--for", "50ms", "-o", dyntrace.new_output())
     assert process.poll() is None
 
