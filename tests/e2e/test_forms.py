@@ -93,9 +93,11 @@ def is_own(before, pc):
     return any(int(begin, 16) <= pc < int(end, 16) for begin, end in ranges)
 
 
-def system_call(pid, tid):
+def reads_at(pid, tid):
+    """The address behind the `syscall` of a thread that waits in read; None: it doesn't, or not yet again."""
     with open(f"/proc/{pid}/task/{tid}/syscall") as file:
-        return file.read().split()
+        words = file.read().split()
+    return int(words[-1], 16) if words[0] == "0" else None
 
 
 def test_removed_while_blocked_in_moved_syscall(dyntrace, program):
@@ -105,13 +107,11 @@ def test_removed_while_blocked_in_moved_syscall(dyntrace, program):
     tracing = dyntrace.start_trace(target.pid, "--probe", "blocks", "--probe", "blocks+0x2", "--probe", "blocks+0x4")
     target.go()
     tid = until(lambda: next((t for t in threads(target.pid) if t != target.pid), None), "the thread")
-    until(lambda: system_call(target.pid, tid)[0] == "0", "the thread to read")
-    pc = int(system_call(target.pid, tid)[-1], 16)
+    pc = until(lambda: reads_at(target.pid, tid), "the thread to read")
     assert not is_own(before, pc), "the system call wasn't moved"
     trace = tracing.stop()
     assert trace.names() == {"blocks": 1, "blocks+0x2": 1}
-    pc = int(system_call(target.pid, tid)[-1], 16)
-    assert is_own(before, pc)
+    assert is_own(before, until(lambda: reads_at(target.pid, tid), "the thread to read on"))
     before.assert_unchanged(busy=True)
     target.go()
     assert target.finish().endswith("asks_kernel 12\nread\n")
