@@ -30,7 +30,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
 PATIENCE = 6  # fixtures.py
-CALLS_THAT_WAIT = {"pause": "34", "clock_nanosleep": "230"}  # their numbers, as /proc has them
+CALLS_THAT_WAIT = {"pause": "34", "futex": "202", "clock_nanosleep": "230"}  # their numbers, as /proc has them
 
 
 def memory():
@@ -342,6 +342,18 @@ def status(pid, key):
     """A line of /proc/PID/status."""
     with open(f"/proc/{pid}/status") as file:
         return next(line.split(":", 1)[1].strip() for line in file if line.startswith(key + ":"))
+
+
+def await_sleeps(controller, times):
+    """Waits until a controller has gone through its loop that often. It sleeps in a futex there, for 50 ms at most; where it holds threads, or
+    makes a child known, it waits for something else, often and for shorter times."""
+    seen = set()
+
+    def has_slept():
+        if in_call(controller.pid, "futex"):
+            seen.add(status(controller.pid, "voluntary_ctxt_switches"))
+        return len(seen) > times
+    until(has_slept, "the controller to go through its loop")
 
 
 def build_path():

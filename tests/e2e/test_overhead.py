@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from harness import Trace, status, until
+from harness import Trace, await_sleeps, until
 
 # Readings of the clock per call: a recorded call costs 0.7% of that, a counted one 0.1 to 0.3%. So traces are small.
 READINGS = ["--readings", 280]
@@ -127,8 +127,7 @@ def test_durations_go_before_counts(dyntrace, program):
 
 def await_looks(controller):
     """Waits until the controller has looked at the costs some times: it sleeps for 50 ms at most, and looks as often."""
-    before = int(status(controller.pid, "voluntary_ctxt_switches"))
-    until(lambda: int(status(controller.pid, "voluntary_ctxt_switches")) > before + LOOKS, "the controller to look at the costs")
+    await_sleeps(controller, LOOKS)
 
 
 def cpu_seconds(pid):

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from harness import Program, Trace, maps, status, summary_rows, until
+from harness import Program, Trace, await_sleeps, maps, summary_rows, until
 
 FUNCTIONS = ["work", "scale", "nested", "leaves", "jumps", "around", "rounds"]
 WHAT = [word for name in FUNCTIONS for word in ("--function", name)]
@@ -145,8 +145,7 @@ def test_call_that_never_returns(dyntrace, slow, processes):
 
 def await_look(controller):
     """Waits until the controller has looked at the calls that are inside."""
-    before = int(status(controller.pid, "voluntary_ctxt_switches"))
-    until(lambda: int(status(controller.pid, "voluntary_ctxt_switches")) > before + WAITS, "the controller to look at the calls inside")
+    await_sleeps(controller, WAITS)
 
 
 LEFT = r"""

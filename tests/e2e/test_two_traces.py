@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from daemon_harness import CALLS, message
-from harness import Snapshot, Trace, hits, status, until
+from harness import Snapshot, Trace, await_sleeps, hits, until
 
 
 class Second:
@@ -214,8 +214,7 @@ def test_one_comes_as_the_other_has_gone(dyntrace, spin):
         finally:
             first.process.send_signal(signal.SIGCONT)
 
-    before = int(status(first.process.pid, "voluntary_ctxt_switches"))
-    until(lambda: int(status(first.process.pid, "voluntary_ctxt_switches")) > before + 2, "the first to read its own events again")
+    await_sleeps(first.process, 2)  # it reads its own events again
     first.process.send_signal(signal.SIGSTOP)
     killed.process.kill()
     killed.process.wait()
