@@ -77,7 +77,9 @@ class Target:
 def target(scratch, processes):
     path = os.path.join(scratch, "second")
     subprocess.run(["cc", "-O1", "-x", "c", "-o", path, "-"], input=SOURCE, text=True, check=True)
-    return Target(processes.start([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+    one = Target(processes.start([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+    until(one.waits, "the first order to be waited for")
+    return one
 
 
 def test_orders(daemon, target):

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness import Program, Snapshot, Trace, counts, status, until
+from harness import Program, Snapshot, Trace, counts, in_call, status, until
 
 INSIDE = ["unshare", "--pid", "--fork", "--kill-child"]
 pytestmark = pytest.mark.skipif(os.getuid() != 0 or subprocess.run([*INSIDE, "true"], capture_output=True).returncode != 0,
@@ -139,7 +139,7 @@ def test_follow_exec(dyntrace, processes, program_path, inside, scratch):
     shell = processes.start([*INSIDE, "--mount-proc", "sh", "-c", f". {words}"], stdout=subprocess.PIPE, text=True)
     children = f"/proc/{shell.pid}/task/{shell.pid}/children"
     pid = until(lambda: open(children).read().strip(), "the shell")
-    until(lambda: open(f"/proc/{pid}/comm").read() == "sh\n", "the shell itself")
+    until(lambda: in_call(pid, "openat"), "the shell to wait for words")
     output = dyntrace.new_output()
     tracing = processes.start([dyntrace.path, "trace", "-p", pid, "-o", output, "--follow-exec", "--probe", "foo"],
                               stderr=subprocess.PIPE, text=True)
@@ -157,12 +157,12 @@ def test_follow_exec(dyntrace, processes, program_path, inside, scratch):
 
 def test_all_of_a_name_inside_and_outside(dyntrace, program, inside, scratch, program_path):
     """-p NAME: processes of three pid namespaces in one trace."""
-    own = os.path.join(scratch, "spin-of-spaces")
+    own = os.path.join(scratch, f"spaces{os.getpid()}")
     os.symlink(program_path("spin"), own)
     targets = [inside(own, "--threads", 2, "--calls", 300, "--rounds", 1), inside(own, "--calls", 200, "--rounds", 1),
                program(own, "--calls", 100, "--rounds", 1).wait_ready()]
     before = [Snapshot(one.pid) for one in targets]
-    tracing = dyntrace.start_trace(targets[0].pid, "--probe", "foo", target="spin-of-spaces")
+    tracing = dyntrace.start_trace(targets[0].pid, "--probe", "foo", target=os.path.basename(own))
     assert "and 2 more processes" in tracing.process.stderr.readline()
     for one in targets:
         one.go().wait_ready()
