@@ -64,8 +64,10 @@ class Lttng:
         return ["nsenter", f"--mount={space}/ns/mnt", f"--net={space}/ns/net", f"--root={space}/root", *map(str, words)]
 
     def run(self, *words, check=True):
-        return subprocess.run(self.inside(*words), check=check, env=self.env, text=True, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        result = subprocess.run(self.inside(*words), check=False, env=self.env, text=True, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        assert not check or result.returncode == 0, f"{words}: exit status {result.returncode}\n{result.stdout}\n{result.stderr}"
+        return result
 
     def __call__(self, *words, check=True):
         return self.run("lttng", "--no-sessiond", *words, check=check).stdout
