@@ -43,7 +43,8 @@ def relay(processes):
     """A host with a relay daemon."""
     host = Host(processes, "relay", f"{SPACE} && exec lttng-relayd -o /dev/shm/relay")
     until(lambda: host.run("hostname", check=False).stdout == "relay\n", "the relay's name")
-    until(lambda: ":5342" in host.run("ss", "-ltn", check=False).stdout, "lttng-relayd to listen")
+    # its threads open their ports in any order
+    until(lambda: {"5342", "5343", "5344"} <= set(re.findall(r":(\d+)", host.run("ss", "-ltn", check=False).stdout)), "lttng-relayd to listen")
     return host
 
 
