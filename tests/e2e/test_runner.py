@@ -235,6 +235,20 @@ def test_ended_orphans_are_taken_leave_of(runner):
     assert os.wait()[1] == 0
 
 
+def test_who_stays_behind_is_told_and_killed(runner, monkeypatch, tmp_path):
+    monkeypatch.setattr(runner, "GRACE_SECONDS", 0)
+    _, result = result_of(runner, f"setsid sleep 1000 & until read name </proc/$!/comm && [ $name = sleep ]; do :; done; echo $! >{tmp_path}/pid")
+    pid = int((tmp_path / "pid").read_text())
+    assert (result.failed, result.note) == (1, f"left processes behind: sleep ({pid})")
+    until(lambda: not is_running(pid), "its end")
+
+
+def test_who_is_about_to_end_is_waited_for(runner):
+    """A process that gets its signal when the job has ended already."""
+    _, result = result_of(runner, "setsid sh -c 'trap \"exit 0\" TERM; while :; do sleep 0.1; done' & pid=$!; setsid sh -c \"sleep 1.5; kill $pid\" &")
+    assert (result.passed, result.failed, result.note) == (1, 0, "")
+
+
 def test_make_around_us(runner, monkeypatch):
     """A test that runs make gets no words of the make that runs the tests."""
     monkeypatch.setenv("MAKEFLAGS", "w -j2")
