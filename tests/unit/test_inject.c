@@ -522,9 +522,9 @@ static void test_redis_under_load(void **state)
 					 socket, "--save", "", "--appendonly", "no", NULL });
 	while (!answers(socket))
 		assert_int_equal(waitpid(server, &status, WNOHANG), 0);
+	no_error(proc_open(server, &proc));
 	pid_t load = spawn((char *[]){ "/usr/bin/redis-benchmark", "-s", socket, "-t", "set", "-n",
 				       "60000", "-c", "10", NULL });
-	no_error(proc_open(server, &proc));
 	for (; waitpid(load, &status, WNOHANG) == 0; rounds++) {
 		struct agent *agent = put_in(proc);
 
