@@ -235,7 +235,7 @@ def test_killed_dyntrace_holds_nobody_up(dyntrace, program, plugin):
 def test_stopped_dyntrace_costs_one_wait(dyntrace, program, plugin):
     """N1: (N1) 300 rounds have 600 changes: with a wait of two seconds for each the test would run out of time."""
     target = program("plugins", "--rounds", 300, "--calls", 3, plugin).wait_ready()
-    tracing = dyntrace.start_trace(target.pid, "--function", "plugin_step@plugin.so", "--wait")
+    tracing = dyntrace.start_trace(target.pid, "--function", "plugin_step@plugin.so", "--wait").wait_told()
     tracing.process.send_signal(signal.SIGSTOP)
     target.go().wait_ready()
     tracing.process.send_signal(signal.SIGCONT)
@@ -254,7 +254,7 @@ def test_slow_dyntrace_is_waited_for(dyntrace, program, scratch):
     subprocess.run(["gcc", "-O1", "-g", "-shared", "-fPIC", "-o", plugin, os.path.join(os.path.dirname(__file__), "../programs/plugin.c"),
                     "-Wl,--no-as-needed", "/usr/lib/x86_64-linux-gnu/libcrypto.so.3"], check=True)
     target = program("plugins", "--rounds", 1, "--calls", 3, plugin).wait_ready()
-    tracing = dyntrace.start_trace(target.pid, "--function", "plugin_step@plugin.so", "--probe", "*@libcrypto.so.3", "--wait")
+    tracing = dyntrace.start_trace(target.pid, "--function", "plugin_step@plugin.so", "--probe", "*@libcrypto.so.3", "--wait").wait_told()
     tracing.process.send_signal(signal.SIGSTOP)
     target.go()
     for _ in range(SLOW_STEPS):

@@ -135,7 +135,7 @@ def test_block_survives_the_controller(dyntrace, program):
 def test_block_with_a_stopped_controller(dyntrace, program):
     """The target waits its 10 s once; later losses are counted."""
     target = program("spin", "--threads", 2, "--calls", 1_000_000, "--rounds", 1).wait_ready()
-    tracing = dyntrace.start_trace(target.pid, "--probe", "foo", "--mode", "block", "--buffer-size", "1M")
+    tracing = dyntrace.start_trace(target.pid, "--probe", "foo", "--mode", "block", "--buffer-size", "1M").wait_told()
     tracing.process.send_signal(signal.SIGSTOP)
     target.finish()
     tracing.process.send_signal(signal.SIGCONT)

@@ -33,7 +33,7 @@ def test_events_that_no_file_takes_are_lost_and_counted(dyntrace, program, small
     one = program("spin", "--calls", CALLS, "--rounds", 1).wait_ready()
     if how == "disk":
         dyntrace.new_output = lambda: output
-    running = dyntrace.start_trace(one.pid, "--probe", "foo")
+    running = dyntrace.start_trace(one.pid, "--probe", "foo").wait_told()
     tracing, output = running.process, running.output
     suspend(tracing.pid)
     if how == "limit":
@@ -118,7 +118,7 @@ def test_events_that_a_broken_disk_refuses_are_lost_and_counted(dyntrace, progra
     one = program("spin", "--calls", CALLS, "--rounds", 1).wait_ready()
     before = Snapshot(one.pid)
     prefix = ["env", f"LD_PRELOAD={failing}", f"WRITES={writes}", f"ERROR={number}"]
-    running = dyntrace.start_trace(one.pid, "--probe", "foo", prefix=prefix)
+    running = dyntrace.start_trace(one.pid, "--probe", "foo", prefix=prefix).wait_told()
     suspend(running.process.pid)  # all calls are made before the first write fails
     one.go().wait_ready()
     os.kill(running.process.pid, signal.SIGCONT)
