@@ -46,18 +46,18 @@ def test_a_slow_command_of_redis_asks_for_the_snapshot_that_has_it(daemon, redis
     """add attaches in overwrite mode by itself; a watcher hears of the snapshot, and its user's command gets it."""
     log = os.path.join(scratch, "log")
     watch = daemon.watch(str(redis.pid), "--on-snapshot", f'echo "$DYNTRACE_SNAPSHOT,$DYNTRACE_SNAPSHOT_WHY,$DYNTRACE_PID" > {log}.new && mv {log}.new {log}')
-    daemon.add(f"{redis.pid}:evalCommand", "-e", "--snapshot-when", "duration > 200ms", "--snapshot-every", "1000s")
-    for number in range(10):
+    daemon.add(f"{redis.pid}:evalCommand", "-e", "--snapshot-when", "duration > 700ms", "--snapshot-every", "1000s")
+    for number in range(10):  # (a busy machine may take a processor from redis in one of these, for a while)
         redis.cli("eval", "return 1", 0)
     started = time.time_ns()
     redis.cli("eval", "local t = redis.call('time'); local s = t[1] * 1000000 + t[2]; while true do t = redis.call('time'); "
-              "if t[1] * 1000000 + t[2] - s > 300000 then return 1 end end", 0)
+              "if t[1] * 1000000 + t[2] - s > 800000 then return 1 end end", 0)
     notice = watch.until("snapshot")[-1]
     path = daemon.trace_of(redis.pid)
     assert (notice["detail"], notice["trace"], notice["pid"]) == ("1 trigger", f"{path}.snapshot-1", redis.pid)
     until(lambda: os.path.exists(log), "the command")
     assert open(log).read() == f"{path}.snapshot-1,1 trigger,{redis.pid}\n"
-    slow = [one for one in Trace(f"{path}.snapshot-1").named("evalCommand_exit") if one.fields["duration"] > 200e6]
+    slow = [one for one in Trace(f"{path}.snapshot-1").named("evalCommand_exit") if one.fields["duration"] > 700e6]
     assert len(slow) == 1 and slow[0].ns > started
     assert counts(f"{path}.snapshot-1") == {"evalCommand_entry": 11, "evalCommand_exit": 11}
     assert [one["name"] for one in daemon.json("list-tracepoints", redis.pid)] == ["evalCommand", "evalCommand-2"]
