@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from daemon_harness import KINDS, TAGS, connect, message
-from harness import until
+from harness import in_call, until
 
 MANY = 20000
 MOST = 33000  # two times this is more than a process may have
@@ -27,12 +27,19 @@ def many_path(tmp_path_factory):
     return str(folder / "many")
 
 
+def start_many(processes, path):
+    """Returns when the program waits: before that, not all of it may be mapped."""
+    one = processes.start([path])
+    until(lambda: in_call(one.pid, "pause"), "the program to wait")
+    return one
+
+
 # ---- one command -----------------------------------------------------------------------------------
 
 @pytest.mark.limit(110)
 def test_names_of_many_tracepoints_cost_a_search_each(daemon, processes, many_path):
     """MANY tracepoints that want one name took longer than the 120 s after which a worker is replaced."""
-    one = processes.start([many_path])
+    one = start_many(processes, many_path)
     daemon.targets.add(str(one.pid))
     name = "n" * 249  # with its number 255 bytes, the longest that a command takes
     made = daemon("add", f"{one.pid}:many_*", "-n", name, seconds=100).stdout.splitlines()
@@ -44,7 +51,7 @@ def test_names_of_many_tracepoints_cost_a_search_each(daemon, processes, many_pa
 
 
 def test_one_add_makes_no_more_tracepoints_than_a_process_may_have(daemon, processes, many_path):
-    one = processes.start([many_path])
+    one = start_many(processes, many_path)
     daemon.targets.add(str(one.pid))
     why = daemon.fails("add", f"{one.pid}:most_*")
     assert why == f"'most_*' has {2 * MOST} places, and the process 0 tracepoints already (65536 are the limit)"
@@ -159,7 +166,7 @@ def test_switches_and_unknown_attributes_leave_nothing_in_the_journal(shared, sp
 
 def test_a_users_requests_have_a_limit_that_root_does_not_feel(shared, processes, many_path):
     """(J4) A member fills his part of the journal. Root goes on."""
-    one = processes.start([many_path])
+    one = start_many(processes, many_path)
     shared.add(f"{one.pid}:main", "-n", "first")  # the trace is root's
     client = User(shared.socket, MEMBER)
     before = memory(shared.process.pid)
