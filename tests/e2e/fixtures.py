@@ -1,12 +1,10 @@
 """Fixtures of the end-to-end and the torture tests, and a time limit per test: @pytest.mark.limit(SECONDS), else
 LIMIT. Limits and timeouts (of processes and of until()) are for an idle machine, and end only tests that hang: all of them
 are multiplied by PATIENCE, for busy machines."""
-import functools
 import os
 import re
 import shutil
 import signal
-import subprocess
 import tempfile
 
 import browser as browsers
@@ -18,23 +16,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 LIMIT = 60
 
 
-def patient(function):
-    """Multiplies the timeout of a method by PATIENCE."""
-    @functools.wraps(function)
-    def wait(*words, **options):
-        if function.__name__ == "wait" and len(words) == 2:
-            words, options = words[:1], {**options, "timeout": words[1]}
-        if options.get("timeout"):
-            options["timeout"] *= harness.PATIENCE
-        return function(*words, **options)
-    return wait
-
-
 def pytest_configure(config):
     os.environ["LC_ALL"] = "C.UTF-8"  # tests read what compilers, readelf and cat say
     os.environ.pop("LANGUAGE", None)
-    subprocess.Popen.wait = patient(subprocess.Popen.wait)
-    subprocess.Popen.communicate = patient(subprocess.Popen.communicate)
+    harness.be_patient()
     config.addinivalue_line("markers", "limit(seconds): time limit of a test")
 
 

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import difflib
 import fcntl
+import functools
 import json
 import os
 import pty
@@ -52,6 +53,24 @@ def until(condition, what, seconds=20):
         time.sleep(min(max(0.002, 2 * (now - asked)), 0.2))
         asked = time.monotonic()
     return result
+
+
+def patient(function):
+    """Multiplies the timeout of a method by PATIENCE."""
+    @functools.wraps(function)
+    def wait(*words, **options):
+        if function.__name__ == "wait" and len(words) == 2:
+            words, options = words[:1], {**options, "timeout": words[1]}
+        if options.get("timeout"):
+            options["timeout"] *= PATIENCE
+        return function(*words, **options)
+    return wait
+
+
+def be_patient():
+    """For tests, and for scripts that run inside a machine of a test."""
+    subprocess.Popen.wait = patient(subprocess.Popen.wait)
+    subprocess.Popen.communicate = patient(subprocess.Popen.communicate)
 
 
 # ---- compilers -----------------------------------------------------------------------------------

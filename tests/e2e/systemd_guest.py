@@ -10,7 +10,7 @@ import traceback
 
 sys.path.insert(0, "/source/tests/e2e")
 from hardening import FEW, TOGETHER, Service, trace_services  # noqa: E402
-from harness import Dyntrace, Processes, Program, Snapshot, Trace, in_call, status, until  # noqa: E402
+from harness import Dyntrace, Processes, Program, Snapshot, Trace, be_patient, in_call, status, until  # noqa: E402
 
 USER, UID = "dyntracer", 1500
 RUNTIME = f"/run/user/{UID}"
@@ -193,6 +193,7 @@ def hardened_by_the_daemon(facts):
 
 
 def main():
+    be_patient()
     facts, processes = {}, Processes()
     try:
         system_daemon(facts, processes)

@@ -6,7 +6,7 @@ import traceback
 
 sys.path.insert(0, "/source/tests/e2e")
 from hardening import OPTIONS, TOGETHER, trace_services  # noqa: E402
-from harness import Dyntrace, Processes  # noqa: E402
+from harness import Dyntrace, Processes, be_patient  # noqa: E402
 
 
 def run(*words):
@@ -15,6 +15,7 @@ def run(*words):
 
 
 def main():
+    be_patient()
     facts, processes = {}, Processes()
     try:
         facts["hardened"] = trace_services(run, Dyntrace("/usr/local/bin/", processes, "/tmp"), [*OPTIONS, TOGETHER])

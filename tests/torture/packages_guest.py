@@ -9,7 +9,7 @@ import sys
 import traceback
 
 sys.path.insert(0, "/source/tests/e2e")
-from harness import Processes, Program, Snapshot  # noqa: E402
+from harness import Processes, Program, Snapshot, be_patient  # noqa: E402
 
 UID = 1500
 # The folders that packages and daemons write to, and in these the files that dpkg, ldconfig and systemd keep for themselves.
@@ -108,6 +108,7 @@ def act(facts):
 
 
 def main():
+    be_patient()
     facts = {}
     try:
         act(facts)

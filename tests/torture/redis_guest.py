@@ -9,7 +9,7 @@ import sys
 import traceback
 
 sys.path.insert(0, "/source/tests/e2e")
-from harness import Dyntrace, Processes, Snapshot, status, until  # noqa: E402
+from harness import Dyntrace, Processes, Snapshot, be_patient, status, until  # noqa: E402
 
 VISITS = 10
 KILLED = 3, 7  # these visits end by kill -9; the next one takes over, or `detach` removes the probes
@@ -33,6 +33,7 @@ def visit(tracer, pid, number):
 
 
 def main():
+    be_patient()
     facts, processes = {}, Processes()
     try:
         own = shutil.copy(os.path.realpath("/usr/bin/redis-server"), "/var/redis-server")  # uprobes of the machine around stay in its own file
