@@ -182,7 +182,8 @@ static struct error *list_module(void *context, const struct target_arg_module *
 	struct listing *list = context;
 	size_t before = list->count;
 
-	if (list->module && !module_name_fits(module->name, list->module))
+	if (list->module && !module_name_fits(module->name, list->module) &&
+	    !(module->soname && module_name_fits(module->soname, list->module)))
 		return NULL;
 	list->debug = module->debug;
 

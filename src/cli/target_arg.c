@@ -65,7 +65,9 @@ static struct error *each_of_modules(struct proc *proc, struct modules *modules,
 {
 	for (size_t i = 0; i < modules->count; i++) {
 		struct module *module = modules->items[i];
-		struct target_arg_module one = { .name = module->name, .bias = module->bias.v };
+		struct target_arg_module one = { .name = module->name,
+						 .soname = module_soname(proc, module),
+						 .bias = module->bias.v };
 		struct symtab *symtab;
 		_cleanup_error_ struct error *unreadable = module_symtab(proc, module, &symtab);
 

@@ -11,6 +11,7 @@
 
 struct target_arg_module {
 	const char *name; /* the file's name */
+	const char *soname; /* of a process's library; NULL: none */
 	const struct symtab *symtab;
 	struct debug *debug; /* NULL: none, or not wanted */
 	uint64_t bias; /* added to the file's addresses */

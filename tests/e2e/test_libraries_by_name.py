@@ -62,3 +62,64 @@ def test_list_symbols_takes_what_trace_takes(dyntrace, classes, processes, progr
         "list-symbols: '0x1234' is not the name of a function, or a glob"
     row = dyntrace("list-symbols", "-a", classes, "Book::get").stdout.splitlines()[1]
     assert "_ZN4Book3getEi" in row and row.endswith("Book::get(int)")
+
+
+SOLD = "int sold(int n) { return n + 1; }"
+SHOP = """#include <dlfcn.h>
+int sold(int);
+int main(int argc, char **argv)
+{
+	int (*call)(int) = argc > 1 ? (int (*)(int))dlsym(dlopen(argv[1], RTLD_NOW), "sold") : sold;
+	return call(1) + call(2) == 5 ? 0 : 1;
+}"""
+SPELLINGS = ["libsold.so.1", "libsold.so.2.1", "libsold.so", "libsold", "libsold.so.2", "libsold.so.1*", "libsol?.so.1", "libgoods.so",
+             "{folder}/libsold.so.2.1", "{folder}/libsold.so.1", "{link}/libsold.so.2.1", "{link}/libgoods.so",
+             "./link/libgoods.so"]
+
+
+def shop(scratch, *, linked):
+    """A program, started by a link, with a library whose file, soname and links have names of their own; or a library that it loads."""
+    folder = os.path.join(scratch, "lib")
+    os.makedirs(folder)
+    os.symlink(folder, os.path.join(scratch, "link"))
+    for name, text in (("sold.c", SOLD), ("shop.c", SHOP)):
+        with open(os.path.join(scratch, name), "w") as file:
+            file.write(text)
+    gcc = ["gcc", "-O1", "-fno-builtin", "-o"]
+    subprocess.run([*gcc, f"{folder}/libsold.so.2.1", "-shared", "-fPIC", "-Wl,-soname,libsold.so.1", "sold.c"], check=True, cwd=scratch)
+    for link in ("libsold.so.1", "libgoods.so"):
+        os.symlink("libsold.so.2.1", os.path.join(folder, link))
+    words = [f"{folder}/libsold.so.2.1"] if linked else ["-Wl,--unresolved-symbols=ignore-all"]
+    subprocess.run([*gcc, "shop-file", "shop.c", *words, f"-Wl,-rpath,{folder}"], check=True, cwd=scratch)
+    os.symlink("shop-file", os.path.join(scratch, "shop"))
+    return [os.path.join(scratch, "shop"), *([] if linked else [f"{folder}/libsold.so.1"])], folder, os.path.join(scratch, "link")
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_sonames_and_links(dyntrace, scratch, linked):
+    """What ldd shows names a library, and so do links to it, with a path and without."""
+    command, folder, link = shop(scratch, linked=linked)
+    for spelling in SPELLINGS:
+        loc = "sold@" + spelling.format(folder=folder, link=link)
+        _, trace = dyntrace.trace("-e", *([] if linked else ["--wait"]), "--function", loc, "--", *command)
+        assert trace.names() == {"sold_entry": 2, "sold_exit": 2}, loc
+        assert [event.fields["ret"] for event in trace.named("sold_exit")] == [2, 3]
+
+
+def test_a_program_by_its_links(dyntrace, scratch):
+    command, _, link = shop(scratch, linked=True)
+    for spelling in ("shop", "shop-file", f"{scratch}/shop", f"{scratch}/shop-file", f"{link}/../shop"):
+        _, trace = dyntrace.trace("--function", f"main@{spelling}", "--", *command)
+        assert trace.names() == {"main_entry": 1}, spelling
+
+
+def test_list_symbols_knows_sonames(dyntrace, processes, scratch):
+    shop(scratch, linked=True)
+    target = processes.start(["env", f"LD_PRELOAD={scratch}/lib/libsold.so.1", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    target.stdin.write(b"x")
+    target.stdin.flush()
+    assert target.stdout.read(1) == b"x"
+    for glob in ("sold@libsold.so.1", "sol?@libsold.so.2.1", "sold@libsold.so.1*", "libsold:sold"):
+        assert listed(dyntrace, target.pid, glob) == ["sold"], glob
+    target.stdin.close()
+    assert target.wait() == 0

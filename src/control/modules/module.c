@@ -111,7 +111,11 @@ static void module_set_bounds(struct module *module, const struct head *head)
 	for (size_t i = 0; i < head->header.e_phnum; i++) {
 		const Elf64_Phdr *p = &head->phdrs[i];
 
-		if (p->p_type != PT_LOAD || p->p_vaddr >= ADDRESS_MAX || p->p_memsz >= ADDRESS_MAX)
+		if (p->p_vaddr >= ADDRESS_MAX || p->p_memsz >= ADDRESS_MAX)
+			continue;
+		if (p->p_type == PT_DYNAMIC)
+			module->dynamic = taddr_of(module->bias.v + p->p_vaddr);
+		if (p->p_type != PT_LOAD)
 			continue;
 		low = p->p_vaddr < low ? p->p_vaddr : low;
 		high = p->p_vaddr + p->p_memsz > high ? p->p_vaddr + p->p_memsz : high;
@@ -171,6 +175,7 @@ static void module_free(struct module *module)
 	module_debug_free(module);
 	symtab_close(module->symtab);
 	error_free(module->symtab_error);
+	free(module->soname);
 	free(module->path);
 	free(module);
 }

@@ -24,6 +24,9 @@ struct module {
 	bool is_deleted; /* the file has lost its name */
 	taddr map_start, map_end; /* one mapping, as named in /proc/PID/map_files */
 	uint64_t device, inode;
+	taddr dynamic; /* its dynamic section, in memory; 0: none */
+	char *soname; /* by module_soname */
+	bool soname_read;
 	struct debug *debug; /* by module_debug */
 	bool debug_read;
 	struct cfi_rows *cfi; /* by module_cfi */
@@ -49,14 +52,19 @@ struct module *modules_at(const struct modules *modules, taddr address);
 /* module_name.c: the name for users: of the file; of the program, the name it was started by (which
  * may be a link to the file). */
 const char *module_called(const struct proc *proc, const struct module *module);
-/* module_name.c: finds a module by that name, the file's name, its path, an address in it, or the
- * start of the name if only one file's is (libc for libc.so.6); NULL: none. */
-struct module *modules_named(const struct proc *proc, const struct modules *modules,
-			     const char *name);
+/* module_soname.c: the name that programs are linked with (libpcap.so.0.8, in libpcap.so.1.10.3),
+ * as ldd shows it; read from memory on first use. NULL: none. Owned by the module. */
+const char *module_soname(struct proc *proc, struct module *module);
+/* module_file.c: does the path, in the target's root, lead to the module's file, links followed? */
+bool module_file_is(struct proc *proc, const struct module *module, const char *path);
+/* module_name.c: finds a module by that name, the file's name, its path, its soname, an address in
+ * it, the start of one of these names if only one file's is (libc for libc.so.6), or a link to its
+ * file: by its path, or by its name in the same folder. NULL: none. */
+struct module *modules_named(struct proc *proc, const struct modules *modules, const char *name);
 /* module_name.c: all modules that the name means, in their order; the pointers are borrowed. A file
  * may be loaded several times (H37), and files of different folders may have one name. */
-struct error *modules_all_named(const struct proc *proc, const struct modules *modules,
-				const char *name, struct modules *ret_modules);
+struct error *modules_all_named(struct proc *proc, const struct modules *modules, const char *name,
+				struct modules *ret_modules);
 /* module_name.c: are they two loaded copies of one file (dlmopen, LD_AUDIT)? */
 bool module_is_copy(const struct module *module, const struct module *other);
 /* module_name.c: does a file's name fit what was typed after the @: the name, its beginning up to a

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,15 +72,39 @@ static int open_map_file(struct proc *proc, taddr start, taddr end)
 	return open_proc(proc, name, OPEN_FLAGS);
 }
 
-static int open_in_root(struct proc *proc, const char *path)
+static int open_in_root(struct proc *proc, const char *path, uint64_t flags)
 {
-	struct open_how how = { .flags = OPEN_FLAGS,
+	struct open_how how = { .flags = flags,
 				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
 	_cleanup_close_ int root = open_proc(proc, "root", O_PATH | O_DIRECTORY);
 
 	if (root < 0)
 		return -1;
 	return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+}
+
+/* Is the file of that name in the end? Asked where devices disagree (see above). */
+static bool ends_in(int fd, const char *name)
+{
+	char link[64], path[PATH_MAX];
+	ssize_t length;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, path, sizeof(path) - 1);
+	if (length <= 0)
+		return false;
+	path[length] = '\0';
+	return strcmp(strrchr(path, '/') ? strrchr(path, '/') + 1 : path, name) == 0;
+}
+
+bool module_file_is(struct proc *proc, const struct module *module, const char *path)
+{
+	_cleanup_close_ int fd = open_in_root(proc, path, O_PATH | O_CLOEXEC);
+	struct stat stat;
+
+	return fd >= 0 && module->inode && fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) &&
+	       stat.st_ino == module->inode &&
+	       (stat.st_dev == module->device || ends_in(fd, module->name));
 }
 
 static bool read_all(int fd, uint64_t offset, void *to, size_t n)
@@ -110,7 +135,7 @@ bool head_from_file(struct proc *proc, const struct mapping *mapping, struct hea
 	uint64_t inode;
 
 	if (fd < 0)
-		fd = open_in_root(proc, mapping->path);
+		fd = open_in_root(proc, mapping->path, OPEN_FLAGS);
 	return fd >= 0 && is_regular(fd, &inode) && inode == mapping->inode &&
 	       head_from_fd(fd, ret_head);
 }
@@ -237,7 +262,7 @@ struct error *module_open(struct proc *proc, const struct module *module, int *r
 		     ret_fd))
 		return NULL;
 	why = why == ESTALE ? why : 0;
-	if (try_file(proc, module, open_in_root(proc, module->path), &why, ret_fd))
+	if (try_file(proc, module, open_in_root(proc, module->path, OPEN_FLAGS), &why, ret_fd))
 		return NULL;
 	if (try_file(proc, module, open(module->path, OPEN_FLAGS), &why, ret_fd))
 		return NULL;
