@@ -123,7 +123,8 @@ class Visitor:
 
     def turn(self, meanwhile=lambda: None, expected=None):
         """`meanwhile` gives what is expected also while it is traced."""
-        how = self.chance.choice(VISITS)
+        refused = "-e" if getattr(self.cage.animal, "entries_only", False) else ""
+        how = self.chance.choice([way for way in VISITS if refused not in WAYS[way]])
         where = [] if how == "counted" else ["-o", self.dyntrace.new_output()]
         visit = self.dyntrace.processes.start(
             [self.dyntrace.path, "trace", "-p", self.process.pid, *where, *WAYS[how], *what(self.cage.animal, how)],

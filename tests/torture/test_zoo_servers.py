@@ -5,89 +5,15 @@ import pwd
 import random
 import shutil
 import socket
-import struct
 import subprocess
 
 import pytest
-from harness import until
-from test_zoo_languages import SEED, TURNS, Visitor
+from test_zoo_languages import SEED, TURNS, Visitor  # (finds the folder zoo)
+from later_servers import LATER
+from server import ZONE, Server, ask, ask_name, free_port
 
 SQL = """create table t(a int, b varchar(20)); insert into t values (1, 'one'), (2, 'two'), (3, 'three');
 select sum(a), max(b), count(*) from t where b like 't%'; drop table t;"""
-
-
-def ask(path, *lines, end):
-    """What a server says at a socket to these lines, up to `end`."""
-    with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(300)
-        client.connect(path)
-        answer = b""
-        for line in lines:
-            client.sendall(line.encode())
-        while not answer.endswith(end.encode()):
-            more = client.recv(65536)
-            if not more:
-                break
-            answer += more
-        return answer.decode()
-
-
-def free_port():
-    """A port of 127.0.0.1 that nobody has, for UDP and TCP."""
-    with socket.socket() as one, socket.socket(type=socket.SOCK_DGRAM) as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(one.getsockname())
-        return one.getsockname()[1]
-
-
-def ask_name(port, name):
-    """What a name server says of the addresses of that name, without the question's number."""
-    words = b"".join(bytes([len(word)]) + word.encode() for word in name.split("."))
-    with socket.create_connection(("127.0.0.1", port), timeout=300) as client:
-        question = struct.pack(">6H", 7, 0x100, 1, 0, 0, 0) + words + struct.pack(">BHH", 0, 1, 1)
-        client.sendall(struct.pack(">H", len(question)) + question)
-        answer = b""
-        while len(answer) < 2 or len(answer) < 2 + struct.unpack(">H", answer[:2])[0]:
-            more = client.recv(65536)
-            if not more:
-                raise ConnectionError("the answer ends early")
-            answer += more
-        return answer.hex()
-
-
-ZONE = """$TTL 300
-@ IN SOA ns.zoo. root.zoo. 1 300 300 300 300
-@ IN NS ns
-ns IN A 192.0.2.1
-a IN A 192.0.2.2
-b IN CNAME a
-*.c IN A 192.0.2.3
-"""
-
-
-class Server:
-    """A server of the test's own. `answer` gives what it says to a fixed question."""
-    traced = ()
-
-    def __init__(self, processes, folder):
-        self.folder, self.socket = folder, os.path.join(folder, "socket")
-        os.chmod(folder, 0o777)
-        self.prepare()
-        self.process = processes.start(self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                       stderr=subprocess.DEVNULL, cwd=folder, **self.options())
-        until(lambda: self.process.poll() is not None or self.answers(), "the server to answer")
-
-    def prepare(self):
-        pass
-
-    def options(self):
-        return {}
-
-    def answers(self):
-        try:
-            return self.answer()
-        except (OSError, subprocess.SubprocessError):
-            return None
 
 
 class Memcached(Server):
@@ -336,14 +262,15 @@ directory {self.folder}/db
 
 
 SERVERS = {"bind": Bind, "knot": Knot, "lighttpd": Lighttpd, "apache": Apache, "apache-php": ApachePhp, "slapd": Slapd,
-           "memcached": Memcached, "redis": Redis, "nginx": Nginx, "haproxy": Haproxy, "postgres": Postgres, "mariadb": Mariadb}
+           "memcached": Memcached, "redis": Redis, "nginx": Nginx, "haproxy": Haproxy, "postgres": Postgres, "mariadb": Mariadb, **LATER}
 
 
 class Cage:
     """What a Visitor wants to know."""
 
-    def __init__(self, folder, traced):
-        self.folder, self.animal = folder, type("Animal", (), {"traced": traced, "command": [""]})
+    def __init__(self, folder, server):
+        self.folder = folder
+        self.animal = type("Animal", (), {"traced": server.traced, "command": [""], "entries_only": server.entries_only})
 
 
 @pytest.mark.limit(900)
@@ -357,7 +284,7 @@ def test_attached_to_and_left(dyntrace, processes, scratch, name):
     assert server.process.poll() is None
     expected = server.answer()
     assert expected
-    visitor = Visitor(dyntrace, Cage(folder, server.traced), server.process, random.Random(f"{SEED} {name}"))
+    visitor = Visitor(dyntrace, Cage(folder, server), server.process, random.Random(f"{SEED} {name}"))
     for turn in range(TURNS):
         visitor.turn(server.answer, expected)
         assert server.process.poll() is None, f"turn {turn}: the server ended, {server.process.returncode}"
@@ -367,5 +294,5 @@ def test_attached_to_and_left(dyntrace, processes, scratch, name):
     visitor.clean()
     assert server.answer() == expected
     server.process.terminate()
-    assert server.process.wait(timeout=120) in (0, -15)
+    assert server.process.wait(timeout=120) in server.ends
     shutil.rmtree(folder, ignore_errors=True)
