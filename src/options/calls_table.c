@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/plural.h"
 #include "table_text.h"
 #include "time_text.h"
 
@@ -329,8 +330,9 @@ void calls_table_demoted(const struct calls_row *rows, size_t count, struct strb
 
 	for (size_t i = 0; i < count; i++) {
 		if (rows[i].counted && shown++ < DEMOTED_MAX) {
-			quote_format(text, "(+ %" PRIu64 " calls counted, not recorded, of %s)\n",
-				     rows[i].counted, rows[i].names[0].text);
+			quote_format(text, "(+ %" PRIu64 " call%s counted, not recorded, of %s)\n",
+				     rows[i].counted, PLURAL(rows[i].counted),
+				     rows[i].names[0].text);
 		} else if (rows[i].counted) {
 			others++;
 			hits += rows[i].counted;
@@ -341,16 +343,16 @@ void calls_table_demoted(const struct calls_row *rows, size_t count, struct strb
 	}
 	if (others)
 		quote_format(text,
-			     "(+ %" PRIu64 " calls counted, not recorded, of %" PRIu64
-			     " other functions)\n",
-			     hits, others);
+			     "(+ %" PRIu64 " call%s counted, not recorded, of %" PRIu64
+			     " other function%s)\n",
+			     hits, PLURAL(hits), others, PLURAL(others));
 	if (!off)
 		return;
 	time_text(longest, cell);
 	quote_format(text,
 		     "off for a time, at most %s: %" PRIu64
-		     " functions (--overhead), whose calls of that time aren't known",
-		     cell, off);
+		     " function%s (--overhead), whose calls of that time aren't known",
+		     cell, off, PLURAL(off));
 	if (unseen)
 		quote_format(text, " (about %" PRIu64 ")", unseen);
 	text_add(text, "\n");

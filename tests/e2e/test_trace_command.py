@@ -267,3 +267,28 @@ def test_unwritable_directory(dyntrace, program_path):
 ])
 def test_usage(dyntrace, words, part):
     assert part in dyntrace.fails("trace", *words, status=2)
+
+
+def test_no_call_passes_a_filter(dyntrace, program_path):
+    """Told apart from a function that nobody calls."""
+    words = ["--", program_path("hello")]
+    for options, told in ((["--filter", "arg0 == 12345"], "--filter"), (["-e", "--min-duration", "1000s"], "--min-duration"),
+                          (["-e", "--min-duration", "1000s", "--filter", "arg0 != 12345"], "--filter and --min-duration"),
+                          (["--tracer", "count", "--filter", "arg0 == 12345"], "--filter")):
+        where = [] if "count" in options else ["-o", dyntrace.new_output()]
+        errors = dyntrace("trace", *where, "--function", "main", *options, *words, status=None).stderr
+        assert errors.splitlines()[0] == f"(no calls passed {told})", errors
+
+
+def test_one_of_each(dyntrace, scratch):
+    """Words behind a 1 are singular."""
+    output, path = dyntrace.new_output(), os.path.join(scratch, "one.svg")
+    dyntrace("trace", "-e", "--function", "main", "-o", output, "--", "true")
+    dyntrace("export", output, "--flamegraph", path)
+    with open(path) as file:
+        assert " of 1 call on 1 thread" in file.read()
+
+
+def test_assignments_in_filters(dyntrace):
+    first, *_ = dyntrace("trace", "--function", "main", "--filter", "arg0 = 3", "--", "true", status=2).stderr.splitlines()
+    assert first == "dyntrace: trace: main: --filter: nothing is assigned here (== compares)"

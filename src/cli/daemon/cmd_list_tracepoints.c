@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/base/plural.h"
 #include "daemon_call.h"
 #include "options/count_table.h"
 #include "options/time_text.h"
@@ -107,8 +108,9 @@ static void add_budget(struct strbuf *text, const struct wire_message *item)
 	if (!was_demoted(item))
 		return;
 	time_text(daemon_call_number_of(item, WIRE_OFF_NS), off);
-	quote_format(text, "    %-10s%s now (--overhead); %llu hits only counted, off for %s",
-		     "level", level_of(item), daemon_call_number_of(item, WIRE_COUNTED), off);
+	quote_format(text, "    %-10s%s now (--overhead); %llu hit%s only counted, off for %s",
+		     "level", level_of(item), daemon_call_number_of(item, WIRE_COUNTED),
+		     PLURAL(daemon_call_number_of(item, WIRE_COUNTED)), off);
 	if (daemon_call_number_of(item, WIRE_UNSEEN))
 		quote_format(text, " with about %llu more",
 			     daemon_call_number_of(item, WIRE_UNSEEN));

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/plural.h"
 #include "embedded.h"
 #include "export.h"
 #include "options/table_text.h"
@@ -139,16 +140,19 @@ static void add_note(const struct drawing *d)
 	}
 	time_text(d->weights[0], time);
 	quote_format(text, "<text class=\"note\" x=\"%.0f\" y=\"44\">%s of %" PRIu64
-		     " calls on %" PRIu64 " threads", MARGIN, time, calls, report->threads);
+		     " call%s on %" PRIu64 " thread%s", MARGIN, time, calls, PLURAL(calls),
+		     report->threads, PLURAL(report->threads));
 	if (report->lost)
-		quote_format(text, " · %" PRIu64 " events lost", report->lost);
+		quote_format(text, " · %" PRIu64 " event%s lost", report->lost,
+			     PLURAL(report->lost));
 	if (report->lost_packets)
-		quote_format(text, " · %" PRIu64 " packets missing", report->lost_packets);
+		quote_format(text, " · %" PRIu64 " packet%s missing", report->lost_packets,
+			     PLURAL(report->lost_packets));
 	if (report->lost || report->lost_packets)
-		quote_format(text, ", %" PRIu64 " calls cut by that", cut);
+		quote_format(text, ", %" PRIu64 " call%s cut by that", cut, PLURAL(cut));
 	if (without)
-		quote_format(text, " · without %" PRIu64 " calls whose entry or exit is missing",
-			     without);
+		quote_format(text, " · without %" PRIu64 " call%s whose entry or exit is missing",
+			     without, PLURAL(without));
 	if (report->has_folded)
 		text_add(text, " · the deepest paths are joined");
 	text_add(text, "</text>\n");

@@ -7,6 +7,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
+#include "control/base/plural.h"
 #include "options/commands.h"
 #include "options/table_text.h"
 #include "options/time_text.h"
@@ -248,12 +249,13 @@ static void add_head(struct strbuf *lines, const struct top_view *view, size_t s
 	text_foreign(lines, view->title);
 	quote_format(lines, ": %.0f s, ", seconds);
 	if (view->by_key)
-		quote_format(lines, "%zu keys", view->rows.functions);
+		quote_format(lines, "%zu key%s", view->rows.functions,
+			      PLURAL(view->rows.functions));
 	else
-		quote_format(lines, "%zu functions, %zu called", view->rows.functions,
-			      view->rows.items.count);
-	quote_format(lines, ", %llu hits, %.0f/s", (unsigned long long)view->rows.hits,
-		      view->rows.rate);
+		quote_format(lines, "%zu function%s, %zu called", view->rows.functions,
+			      PLURAL(view->rows.functions), view->rows.items.count);
+	quote_format(lines, ", %llu hit%s, %.0f/s", (unsigned long long)view->rows.hits,
+		      PLURAL(view->rows.hits), view->rows.rate);
 	if (view->rows.overhead >= 0)
 		quote_format(lines, ", overhead %.1f%%", view->rows.overhead * 100);
 	if (*view->find || view->is_typing) {
@@ -358,7 +360,8 @@ void top_view_print(struct top_view *view, unsigned most, struct strbuf *lines)
 	for (size_t i = 0; rows && i < count && i < most; i++)
 		add_row(lines, view, rows[i]);
 	if (count > most)
-		quote_format(lines, "(%zu more rows; --top N shows more)\n", count - most);
+		quote_format(lines, "(%zu more row%s; --top N shows more)\n", count - most,
+			      PLURAL(count - most));
 	text_add(lines, "\n");
 }
 

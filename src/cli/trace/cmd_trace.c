@@ -15,6 +15,7 @@
 #include "control/base/cleanup.h"
 #include "control/base/interrupt.h"
 #include "control/base/now.h"
+#include "control/base/plural.h"
 #include "old_trace.h"
 #include "options/commands.h"
 #include "summary.h"
@@ -322,8 +323,9 @@ static void note_unprinted(const struct trace_run *run)
 	uint64_t count = session_unprinted(run->session, &closed);
 
 	if (count && !closed)
-		cli_note("%llu lines not printed: they were not read in time%s",
-			 (unsigned long long)count,
+		cli_note("%llu line%s not printed: %s not read in time%s",
+			 (unsigned long long)count, PLURAL(count),
+			 count == 1 ? "it was" : "they were",
 			 trace_args.tracer->has_trace ? " (the trace has all events)" : "");
 }
 
@@ -362,8 +364,8 @@ static struct error *trace_target(struct trace_run *run)
 			 summary.children == 1 ? "child still runs" : "children still run",
 			 summary.children == 1 ? "is" : "are");
 	if (summary.lines_left_out)
-		cli_note("%llu lines not written: %s", (unsigned long long)summary.lines_left_out,
-			 summary.lines_why);
+		cli_note("%llu line%s not written: %s", (unsigned long long)summary.lines_left_out,
+			 PLURAL(summary.lines_left_out), summary.lines_why);
 	if (!trace_args.quiet)
 		summary_print(run->session, &summary, run->output, &trace_args.summary);
 	if (!ending && summary.probes_left)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/plural.h"
 #include "options/calls_table.h"
 #include "options/commands.h"
 #include "options/table_text.h"
@@ -108,7 +109,10 @@ static void add_rows(const struct tracepoint_info *infos, size_t count,
 		table.left = table.count - CALLS_ROWS_USUAL;
 		table.count = CALLS_ROWS_USUAL;
 	}
-	calls_table_text(&table, text);
+	if (!table.count && options->filters)
+		quote_format(text, "(no calls passed %s)\n", options->filters);
+	else
+		calls_table_text(&table, text);
 	calls_table_demoted(rows, table.count + table.left, text);
 }
 
@@ -161,11 +165,11 @@ static void print_uncalled(const struct session *session)
 		cramped += session_tracepoint(session, i).cramped;
 	}
 	if (cramped)
-		cli_print_error("not called: %llu hits with less than 8 KiB of stack left\n",
-			(unsigned long long)cramped);
+		cli_print_error("not called: %llu hit%s with less than 8 KiB of stack left\n",
+			(unsigned long long)cramped, PLURAL(cramped));
 	if (nested)
-		cli_print_error("not called: %llu hits inside probe functions of the tracer call\n",
-			(unsigned long long)nested);
+		cli_print_error("not called: %llu hit%s inside probe functions of the tracer call\n",
+			(unsigned long long)nested, PLURAL(nested));
 }
 
 static void print_size(uint64_t bytes)

@@ -11,6 +11,7 @@ struct summary_options {
 	bool all_rows; /* also tracepoints without hits, and more than 40 */
 	bool is_wide; /* all columns */
 	bool is_json; /* on one line per tracepoint, instead of text */
+	const char *filters; /* the options that leave calls out; NULL: none */
 };
 
 /* Prints the table of tracepoints (options/calls_table.h), then what could not be traced, the

@@ -408,6 +408,10 @@ struct error *trace_args_check(const struct words *words)
 	if (!error)
 		error = min_duration_filter(trace_args.min_duration, trace_args.exit,
 					    trace_args.filter, &trace_args.whole_filter);
+	if (trace_args.filter || trace_args.min_duration)
+		trace_args.summary.filters = !trace_args.min_duration ? "--filter" :
+					     trace_args.filter ? "--filter and --min-duration" :
+								 "--min-duration";
 	trace_args.filter = trace_args.whole_filter;
 	return error ? error : parse_rate();
 }

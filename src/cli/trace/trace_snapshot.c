@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/plural.h"
 #include "control/proc/proc_end.h"
 #include "old_trace.h"
 #include "options/commands.h"
@@ -107,8 +108,8 @@ static struct error *take(struct trace_run *run, const char *why)
 		cli_note("no snapshot: %s", error_text(error));
 		return NULL;
 	}
-	cli_note("snapshot: %llu events in %s%s%s", (unsigned long long)totals.events, path,
-		 *why ? ": " : "", why);
+	cli_note("snapshot: %llu event%s in %s%s%s", (unsigned long long)totals.events,
+		 PLURAL(totals.events), path, *why ? ": " : "", why);
 	remove_old(run);
 	run_command(run, path, *why ? why : "SIGUSR1");
 	return NULL;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/plural.h"
 #include "control/base/quote.h"
 
 #define LINE_MAX_BYTES 2048 /* a pipe that poll calls writable takes so much (PIPE_BUF) */
@@ -77,8 +78,8 @@ static size_t begin_line(char *line, size_t size)
 	length += (size_t)snprintf(line + length, size - length,
 				   ".%03ldZ dyntraced[%d]: ", now.tv_nsec / 1000000, getpid());
 	if (left_out)
-		length += (size_t)snprintf(line + length, size - length, "(%lu lines left out) ",
-					   left_out);
+		length += (size_t)snprintf(line + length, size - length, "(%lu line%s left out) ",
+					   left_out, PLURAL(left_out));
 	return length;
 }
 

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "control/base/now.h"
+#include "control/base/plural.h"
 #include "daemon/base/log.h"
 #include "supervisor.h"
 
@@ -56,7 +57,8 @@ static bool take(struct log_shares *shares, uid_t uid)
 	}
 	share->used++;
 	if (share->left_out)
-		log_line("uid=%u: %lu lines left out: too many at once", uid, share->left_out);
+		log_line("uid=%u: %lu line%s left out: too many at once", uid, share->left_out,
+			 PLURAL(share->left_out));
 	share->left_out = 0;
 	return true;
 }

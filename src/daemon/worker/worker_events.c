@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/plural.h"
 
 #define UNSENT_MAX (256u << 10)
 #define LOOK_NS 1000000000ULL
@@ -106,7 +107,8 @@ static void tell_new_losses(struct worker *worker, bool is_full)
 	worker->lost = lost;
 	if (is_full)
 		worker_events_tell(worker, "buffer-full", NULL);
-	snprintf(detail, sizeof(detail), "%llu events", (unsigned long long)(lost - before));
+	snprintf(detail, sizeof(detail), "%llu event%s", (unsigned long long)(lost - before),
+		 PLURAL(lost - before));
 	worker_events_tell(worker, "lost", detail);
 }
 

@@ -86,7 +86,7 @@ const frameAt = event => flame.frames.findLast(frame => event.offsetX >= frame.x
 function flameLines(node) {
 	const total = flame.weights[0] || 1, weight = flame.weights[node], { self, calls: n } = flame.nodes[node];
 	return node ? [`${time(weight)} (${(weight / total * 100).toFixed(2)}%)`, `self ${time(self)} (${(self / total * 100).toFixed(2)}%)`,
-		`${count(n)} calls`] : [time(weight)];
+		several(n, 'call')] : [time(weight)];
 }
 
 /* Arrow keys go along the frames: deeper, back, to the neighbours. */

@@ -51,7 +51,7 @@ function drawHistogram(bins, low, high) {
 		g.fillRect(x, ground, 1, 4);
 		last = x;
 	}
-	g.fillText(high < low ? 'no calls with a duration' : `${count(most)} calls`, 10, 9);
+	g.fillText(high < low ? 'no calls with a duration' : several(most, 'call'), 10, 9);
 	canvas.dataset.calls = bins.reduce((sum, one) => sum + (one || 0), 0);
 }
 

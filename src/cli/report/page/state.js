@@ -49,7 +49,7 @@ function drawChips() {
 	if (chosen.function !== null)
 		chips.push(chip(`function: ${functions[chosen.function].name}`, { function: null }));
 	if (chips.length)
-		chips.push(element('span', { class: 'hint' }, `${count(numbers.calls + numbers.hits)} calls in this time and thread`));
+		chips.push(element('span', { class: 'hint' }, `${several(numbers.calls + numbers.hits, 'call')} in this time and thread`));
 	else
 		chips.push(element('span', { class: 'hint' }, 'Everything is shown. Select a time, a thread or a function in any view to restrict all of them.'));
 	$('chosen').replaceChildren(...chips);

@@ -92,7 +92,7 @@ function drawTable() {
 	table.rows = found;
 	drawHead();
 	$('functions').tBodies[0].replaceChildren(...found.slice(0, ROWS_MAX).map(row => rowOf(row, most)));
-	$('table-what').textContent = `${count(found.length)}${words ? ` of ${count(rows.length)}` : ''} functions` +
+	$('table-what').textContent = `${words ? `${count(found.length)} of ` : ''}${several(rows.length, 'function')}` +
 		(found.length > ROWS_MAX ? `, the first ${count(ROWS_MAX)} shown` : '') + (numbers.isWhole ? '' : ' in the selection') +
 		(chosen.function === null ? '' : `, inside calls of ${functions[chosen.function].name}`);
 }

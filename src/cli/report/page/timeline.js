@@ -274,7 +274,7 @@ function tipFor(event) {
 		showTip(event, `${count(loss.count)} ${loss.isPackets ? 'packets' : 'events'} lost`, [`within ${time(loss.end - loss.begin)}`,
 			loss.isPackets ? `of this thread or of others: ${threadText(thread)}` : threadText(thread)]);
 	else if (sum)
-		showTip(event, functions[sum.function].name, [`${count(sum.calls)} calls shorter than ${time(meta.resolution)}`,
+		showTip(event, functions[sum.function].name, [`${several(sum.calls, 'call')} shorter than ${time(meta.resolution)}`,
 			`${time(sum.total)} of ${time(meta.bucket)}`]);
 	else if (isTitle)
 		showTip(event, threadText(thread), ['click selects the thread']);

@@ -464,7 +464,9 @@ static struct error *parse_all(struct parser *p, struct operand *ret)
 	parse_expression(p, 0, ret);
 	parser_skip_space(p);
 	if (!p->error && *p->at)
-		parser_fail(p, p->at, "unexpected text");
+		parser_fail(p, p->at,
+			    *p->at == '=' ? "nothing is assigned here (== compares)" :
+					    "unexpected text");
 	return p->error;
 }
 
