@@ -292,3 +292,27 @@ def test_one_of_each(dyntrace, scratch):
 def test_assignments_in_filters(dyntrace):
     first, *_ = dyntrace("trace", "--function", "main", "--filter", "arg0 = 3", "--", "true", status=2).stderr.splitlines()
     assert first == "dyntrace: trace: main: --filter: nothing is assigned here (== compares)"
+
+
+def test_a_command_that_cannot_be_loaded(dyntrace, scratch):
+    """What its loader says is followed by one line, and the exit status is the loader's."""
+    for name, text in (("gone.c", "int gone(void) { return 1; }"), ("needs.c", "int gone(void); int main(void) { return gone(); }")):
+        with open(os.path.join(scratch, name), "w") as file:
+            file.write(text)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", "libgone.so", "gone.c"], check=True, cwd=scratch)
+    subprocess.run(["gcc", "-o", "needs", "needs.c", "-L.", "-lgone"], check=True, cwd=scratch)
+    os.remove(os.path.join(scratch, "libgone.so"))
+    for words in (["--function", "main"], ["-e", "--function", "main"], ["--function", "malloc@libc.so.6"],
+                  ["--tracer", "count", "--function", "*"]):
+        result = dyntrace("trace", *words, "--", "./needs", status=127)
+        assert re.fullmatch(r"\./needs: error while loading shared libraries: libgone\.so: .*\n"
+                            r"dyntrace: the command ended with exit status 127 before it could be traced\n", result.stderr), result.stderr
+
+
+def test_interpreter_missing(dyntrace, scratch):
+    path = os.path.join(scratch, "script")
+    with open(path, "w") as file:
+        file.write("#!/nonexistent/interpreter\n")
+    os.chmod(path, 0o755)
+    assert dyntrace.fails("trace", "--function", "main", "--", path, status=127) == \
+        f"{path}: its interpreter does not exist (the program behind #! in its first line, or its dynamic loader)"

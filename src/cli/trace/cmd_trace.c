@@ -386,6 +386,15 @@ static struct error *explain(struct trace_run *run)
 	return error ? error : explain_location(run->proc, trace_args.explain);
 }
 
+/* Has the command that was started ended before it could be traced? Then its exit status counts. */
+static bool has_ended_early(struct trace_run *run, const struct error *error)
+{
+	if (!error || error_kind(error) != ERROR_GONE || !run->launch)
+		return false;
+	_cleanup_error_ struct error *unknown = launch_poll(run->launch, &run->ended, &run->status);
+	return !unknown && run->ended;
+}
+
 struct error *trace_run_with(const struct words *words, const struct trace_screen *screen,
 			     int *ret_status)
 {
@@ -424,6 +433,12 @@ struct error *trace_run_with(const struct words *words, const struct trace_scree
 			cli_note("%s", error_text(error));
 		error = (error_free(error), NULL);
 		run.is_cut_short = true;
+	}
+	if (has_ended_early(&run, error)) {
+		cli_note("%s", error_text(error));
+		error_free(error);
+		*ret_status = exit_status(&run);
+		return NULL;
 	}
 	if (!error)
 		error = wait_for_command(&run);

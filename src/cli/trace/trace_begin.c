@@ -316,6 +316,10 @@ static struct error *resolve_launched(struct trace_run *run)
 	running = launch_run_to_loaded(run->launch, &loaded);
 	if (!running && !loaded && !error)
 		return has_exits || trace_args_need_libraries() ? run_to_exits(run) : NULL;
+	if (running && error_kind(running) == ERROR_GONE) { /* a library is missing, say */
+		error_free(error);
+		return running;
+	}
 	if (running || !loaded) {
 		error_free(running);
 		return error;

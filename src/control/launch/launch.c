@@ -174,6 +174,11 @@ static struct error *exec_failed(const char *name, int number)
 	if (number == ENOENT && !strchr(name, '/'))
 		return error_new(ERROR_NOT_FOUND,
 				 "%s: no such command: check its spelling and PATH", name);
+	if (number == ENOENT && !access(name, F_OK))
+		return error_new(ERROR_NOT_FOUND,
+				 "%s: its interpreter does not exist (the program behind #! in its "
+				 "first line, or its dynamic loader)",
+				 name);
 	if (number == ENOENT || number == ENOTDIR)
 		return error_new(ERROR_NOT_FOUND, "%s: no such command", name);
 	if (number == EACCES || number == EPERM)
@@ -386,7 +391,13 @@ struct proc *launch_proc(struct launch *launch)
 
 static struct error *command_ended(const struct launch *launch)
 {
-	return error_new(ERROR_GONE, "process %d has ended", launch->pid);
+	if (launch->adopted || !launch->ended)
+		return error_new(ERROR_GONE, "process %d has ended", launch->pid);
+	return error_new(ERROR_GONE, "the command %s %d before it could be traced",
+			 WIFSIGNALED(launch->status) ? "was killed by signal" :
+						       "ended with exit status",
+			 WIFSIGNALED(launch->status) ? WTERMSIG(launch->status) :
+						       WEXITSTATUS(launch->status));
 }
 
 /* Runs to the breakpoint at `at`, which the caller has written. Passes other reports on. */
