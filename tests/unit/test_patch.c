@@ -66,6 +66,49 @@ extern uint64_t (*const victim_table[VICTIMS])(uint64_t);
 ssize_t read_in_middle(int fd, void *to, size_t n);
 ssize_t read_at_end(int fd, void *to, size_t n);
 
+/* ---- writes that fail ----------------------------------------------------------------------- */
+
+/* Writes to a page that fail: of those that touch it, `count` after the first `skip`. */
+static struct refused {
+	uint64_t page;
+	size_t skip, count;
+} refused[2];
+
+static void allow_writes(void)
+{
+	memset(refused, 0, sizeof(refused));
+}
+
+static void refuse_writes(taddr at, size_t skip, size_t count)
+{
+	refused[refused[0].page != 0] =
+		(struct refused){ at.v & ~(DT_PAGE - 1), skip, count };
+}
+
+static bool is_refused(struct refused *one, uint64_t from, uint64_t end)
+{
+	if (!one->count || end <= one->page || from >= one->page + DT_PAGE)
+		return false;
+	if (one->skip) {
+		one->skip--;
+		return false;
+	}
+	one->count--;
+	return true;
+}
+
+/* The linker hands all calls of mem_write to this one. */
+struct error *__real_mem_write(struct proc *proc, taddr to, const void *from, size_t size);
+struct error *__wrap_mem_write(struct proc *proc, taddr to, const void *from, size_t size);
+struct error *__wrap_mem_write(struct proc *proc, taddr to, const void *from, size_t size)
+{
+	for (size_t i = 0; i < 2; i++) {
+		if (is_refused(&refused[i], to.v, to.v + size))
+			return error_new(ERROR_FAILED, "no write");
+	}
+	return __real_mem_write(proc, to, from, size);
+}
+
 /* ---- the target ----------------------------------------------------------------------------- */
 
 /* Shared by both. */
@@ -268,6 +311,7 @@ static int stop_target(void **state)
 {
 	int status;
 
+	allow_writes();
 	if (target.pid <= 0)
 		return 0;
 	kill(target.pid, SIGKILL);
@@ -933,6 +977,25 @@ static void test_host_is_kept(void **state)
 	free_errors(2);
 }
 
+/* (H32) The guest's bytes can't be written once: both stay placed, and the next try restores both. */
+static void test_host_waits_for_guest(void **state)
+{
+	struct patch_stats stats;
+	bool idle = true;
+
+	make_host_and_guest();
+	start(child_idles, 0);
+	wait_for(is_ready);
+	place_ok(2);
+	refuse_writes(sites[1].address, 0, 1);
+	struct error *error = patch_remove(target.proc, list, 2, 100, NULL, &idle, &stats);
+	assert_non_null(error);
+	error_free(error);
+	assert_int_equal(sites[0].state, PATCH_PLACED);
+	assert_int_equal(sites[1].state, PATCH_PLACED);
+	remove_ok(2);
+}
+
 /* (P6) The host can't be placed: then the guest isn't. */
 static void test_host_is_busy(void **state)
 {
@@ -1003,6 +1066,53 @@ static void test_group_changes_together(void **state)
 	target_holds(&sites[2], sites[2].original);
 	target_holds(&sites[1], sites[1].patched);
 	target_holds(&sites[0], sites[0].patched);
+}
+
+/* sites[2] is placed; 0, in the same page, and 1, in another page, are to take its place. The page
+ * of 1 can't be written, as where a memory cgroup is full. `both`: the page of 0 only once. */
+static void start_split_group(bool both)
+{
+	static const size_t victims[] = { 1, 9, 2 };
+
+	for (size_t i = 0; i < 3; i++) {
+		sites[i] = make_site(victim_table[victims[i]], i);
+		list[2 - i] = &sites[i];
+	}
+	start(child_idles, 0);
+	wait_for(is_ready);
+	place_ok(1);
+	for (size_t i = 0; i < 3; i++)
+		sites[i].group = 1;
+	refuse_writes(sites[1].address, 0, SIZE_MAX);
+	if (both)
+		refuse_writes(sites[0].address, 1, SIZE_MAX);
+}
+
+/* (P7, H32) A page that was never written needs no write to be as it was: the old site is back. */
+static void test_group_comes_back(void **state)
+{
+	start_split_group(false);
+	group_stays(false);
+	allow_writes();
+}
+
+/* (H32) The first new site's bytes can't be taken back: it counts as placed until they are. */
+static void test_group_is_not_lost(void **state)
+{
+	struct patch_stats stats;
+
+	start_split_group(true);
+	struct error *error = patch_place(target.proc, NULL, list, 3, NULL, &stats);
+	assert_non_null(error);
+	error_free(error);
+	allow_writes();
+	target_holds(&sites[0], sites[0].patched);
+	assert_int_equal(sites[0].state, PATCH_PLACED);
+	assert_int_equal(sites[1].state, PATCH_FAILED);
+	target_holds(&sites[1], sites[1].original);
+	free_errors(3);
+	list[0] = &sites[0];
+	remove_ok(1);
 }
 
 /* (P8) The trampoline of a removed site leads into a new site's bytes: to its copy from then on. */
@@ -1326,9 +1436,12 @@ int main(void)
 		TEST(test_find_threads),
 		TEST(test_returns_to_range),
 		TEST(test_host_is_kept),
+		TEST(test_host_waits_for_guest),
 		TEST(test_host_is_busy),
 		TEST(test_group_waits_together),
 		TEST(test_group_fails_together),
+		TEST(test_group_comes_back),
+		TEST(test_group_is_not_lost),
 		TEST(test_group_changes_together),
 		TEST(test_redirect),
 		TEST(test_changed_before),

@@ -281,32 +281,60 @@ struct error *exchange_restore(struct exchange *x, bool dependents)
 	return err;
 }
 
-/* Brings the old sites back after a failed write, those that others lead through first (P6). New
- * sites of the group whose write failed are in an unknown state. */
-static struct error *undo_group(struct exchange *x, unsigned group)
+/* Writes bytes that aren't there yet: a page that couldn't be written may still be as it was. */
+static struct error *put_back(struct exchange *x, const struct patch_site *site,
+			      const uint8_t *bytes)
 {
-	struct error *err = NULL;
+	uint8_t now[DT_SITE_BYTES];
+	_cleanup_error_ struct error *unread =
+		mem_read(x->proc, site->address, now, site->length);
 
-	for (struct group_range at = groups_find(&x->new_groups, group); !err && at.first < at.end;
+	if (!unread && !memcmp(now, bytes, site->length))
+		return NULL;
+	return mem_write(x->proc, site->address, bytes, site->length);
+}
+
+/* Takes the group's new sites out. A site whose bytes can't be taken back stays placed (H32):
+ * patch_remove looks again. */
+static struct error *undo_new(struct exchange *x, unsigned group)
+{
+	struct error *first = NULL;
+
+	for (struct group_range at = groups_find(&x->new_groups, group); at.first < at.end;
 	     at.first++) {
 		struct patch_site *site = new_member(x, at.first);
 
 		if (site->state != PATCH_PLACED && !site->torn)
 			continue;
-		err = mem_write(x->proc, site->address, site->original, site->length);
+		struct error *err = put_back(x, site, site->original);
+
 		site->torn = false;
-		if (site->state == PATCH_PLACED)
+		if (err)
+			site->state = PATCH_PLACED;
+		else if (site->state == PATCH_PLACED)
 			sites_fail(site, PATCH_FAILED,
 				   error_new(ERROR_FAILED,
 					     "the code next to it cannot be written"));
+		if (first)
+			error_free(err);
+		first = first ? first : err;
 	}
+	return first;
+}
+
+/* Brings the old sites back after a failed write, those that others lead through first (P6). New
+ * sites of the group whose write failed are in an unknown state. */
+static struct error *undo_group(struct exchange *x, unsigned group)
+{
+	struct error *err = undo_new(x, group);
+
 	for (int dependents = 0; dependents < 2; dependents++) {
 		for (struct group_range at = groups_find(&x->old_groups, group);
 		     !err && at.first < at.end; at.first++) {
 			const struct patch_site *old = old_member(x, at.first);
 
 			if (dependents == (old->after != NULL))
-				err = mem_write(x->proc, old->address, old->patched, old->length);
+				err = put_back(x, old, old->patched);
 		}
 	}
 	return err;
@@ -330,21 +358,24 @@ static bool is_broken(const struct exchange *x, unsigned group, bool *ret_placed
 
 struct error *exchange_settle(struct exchange *x)
 {
-	struct error *err = NULL;
+	struct error *first = NULL;
 	struct group_range at;
 
-	for (size_t i = 0; !err && i < x->old_groups.count; i = at.end) {
+	for (size_t i = 0; i < x->old_groups.count; i = at.end) {
 		unsigned group = x->old_groups.items[i].group;
 		bool placed, broken = is_broken(x, group, &placed);
 
 		at = groups_find(&x->old_groups, group);
-		if (broken && placed)
-			err = undo_group(x, group);
+		struct error *err = broken && placed ? undo_group(x, group) : NULL;
+
+		if (first)
+			error_free(err);
+		first = first ? first : err;
 		for (size_t j = at.first; j < at.end; j++) {
 			assert(old_member(x, j)->state == PATCH_PLACED); /* P7 */
 			if (placed && !broken)
 				old_member(x, j)->state = PATCH_REMOVED;
 		}
 	}
-	return err;
+	return first;
 }

@@ -186,7 +186,8 @@ static struct error *restore(struct removal *r)
 
 	if (!err && r->waypoints.count) {
 		err = restore_pass(r);
-		keep_hosts(r);
+		if (!err) /* else the next try restores both (H32) */
+			keep_hosts(r);
 	}
 	r->second_pass = true;
 	return err ? err : restore_pass(r);
