@@ -110,17 +110,14 @@ void commands_retire(struct session *session, const struct tracepoint_list *list
 	}
 }
 
-/* `all`: also those that were refused. */
-static struct error *give_names(const struct tracepoint_list *list, bool all,
-				struct name_list *ret_names)
+static struct error *list_names(const struct tracepoint_list *list, struct name_list *ret_names)
 {
 	struct name_list names = { 0 };
 
 	for (size_t i = 0; i < list->count; i++) {
-		const struct tracepoint *tracepoint = list->items[i];
-		char *name = tracepoint->probe.refusal && !all ? NULL : strdup(tracepoint->name);
+		char *name = strdup(list->items[i]->name);
 
-		if (name && !vec_push(&names, name)) {
+		if (!name || !vec_push(&names, name)) {
 			free(name);
 			name_list_free(&names);
 			return error_new(ERROR_FAILED, "out of memory");
@@ -128,6 +125,21 @@ static struct error *give_names(const struct tracepoint_list *list, bool all,
 	}
 	*ret_names = names;
 	return NULL;
+}
+
+/* Takes the names of refused tracepoints out. */
+static void drop_refused(const struct tracepoint_list *list, struct name_list *names)
+{
+	size_t kept = 0;
+
+	assert(names->count == list->count);
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->items[i]->probe.refusal)
+			free(names->items[i]);
+		else
+			names->items[kept++] = names->items[i];
+	}
+	names->count = kept;
 }
 
 /* Closes a trace that was made for tracepoints that couldn't be placed. */
@@ -173,14 +185,16 @@ static struct error *add_request(struct session *session, struct request *reques
 	struct name_list names = { 0 }, made = { 0 };
 	struct error *error = tracepoints_make(session, request, wanted, &list);
 
+	/* nothing fails once the sites are in the text (H32) */
+	if (!error && ret_names)
+		error = list_names(&list, &names);
+	if (!error && ret_made)
+		error = list_names(&list, &made);
 	if (!error)
 		error = commands_place(session, &list);
-	if (!error && ret_names)
-		error = give_names(&list, false, &names);
-	if (!error && ret_made)
-		error = give_names(&list, true, &made);
 	if (error) {
 		name_list_free(&names);
+		name_list_free(&made);
 		forget_counts(session, &list);
 		commands_retire(session, &list);
 		vec_free(&list);
@@ -192,6 +206,8 @@ static struct error *add_request(struct session *session, struct request *reques
 		if (list.items[i]->probe.site)
 			session_notify(session, SESSION_PLACED, list.items[i]->name);
 	}
+	if (ret_names)
+		drop_refused(&list, &names);
 	vec_free(&list);
 	if (ret_names)
 		*ret_names = names;
