@@ -172,6 +172,55 @@ int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 	return (int)syscall(SYS_waitid, (long)type, (long)id, info, (long)options, NULL);
 }
 
+/* ---- memory that ends ------------------------------------------------------------------------ */
+
+static size_t growths_left = SIZE_MAX; /* of lists; then one fails */
+
+/* In front of the controller's. */
+bool vec_grow(void **items, size_t *room, size_t count, size_t more, size_t item_size)
+{
+	size_t wanted = 2 * (count + more);
+
+	if (count + more <= *room)
+		return true;
+	if (growths_left != SIZE_MAX && !growths_left--)
+		return false;
+	void *grown = realloc(*items, wanted * item_size);
+	if (!grown)
+		return false;
+	*items = grown;
+	*room = wanted;
+	return true;
+}
+
+/* H31: a thread that was seized and can't be noted is let go by itself: nobody stops it again. */
+static void test_no_memory_for_a_thread(void **state)
+{
+	struct target target = target_start("spin", "--threads", "4", NULL);
+	struct tids tids = { 0 };
+	struct proc *proc = NULL;
+
+	target_ready(&target);
+	no_error(proc_open(target.pid, &proc));
+	no_error(threads_list(proc, &tids));
+	for (size_t left = 0; growths_left == SIZE_MAX; left++) {
+		struct stop *stop = NULL;
+
+		growths_left = left;
+		error_free(stop_all(proc, TIMEOUT_MS, &stop));
+		stop_release(stop, NULL);
+		for (size_t i = 0; i < tids.count; i++) {
+			for (int ms = 0; ms < TIMEOUT_MS && tracer_of(tids.items[i]); ms++)
+				usleep(1000);
+			assert_int_equal(tracer_of(tids.items[i]), 0);
+		}
+	}
+	growths_left = SIZE_MAX;
+	vec_free(&tids);
+	proc_close(proc);
+	target_end(&target);
+}
+
 /* S1: a thread that reports a signal isn't stopped yet. The signal is delivered, and ends the
  * program. */
 static void test_signal_comes_first(void **state)
@@ -1238,6 +1287,7 @@ int main(void)
 		cmocka_unit_test(test_sharer_comes_late),
 		cmocka_unit_test(test_vfork),
 		cmocka_unit_test(test_quit),
+		cmocka_unit_test(test_no_memory_for_a_thread),
 		cmocka_unit_test(test_zombie_leader),
 		cmocka_unit_test(test_restartable_sequence),
 		cmocka_unit_test(test_odd_stacks),

@@ -88,6 +88,7 @@ static struct error *note(struct stop *stop, struct held held)
 	unreleased_take(held.tid);
 	if (find(stop, held.tid) || vec_push(&stop->threads, held))
 		return NULL;
+	ptrace(PTRACE_INTERRUPT, held.tid, 0, 0); /* it is let go of in its stop (H31) */
 	unreleased_add(held.tid, false);
 	return error_new(ERROR_FAILED, "out of memory");
 }
