@@ -192,6 +192,34 @@ static void run_hello(const char *name, bool dynamic)
 	launch_free(launch);
 }
 
+static size_t writes_left = SIZE_MAX; /* then one fails */
+
+/* The linker hands all calls of mem_write to this one. */
+struct error *__real_mem_write(struct proc *proc, taddr to, const void *from, size_t size);
+struct error *__wrap_mem_write(struct proc *proc, taddr to, const void *from, size_t size);
+struct error *__wrap_mem_write(struct proc *proc, taddr to, const void *from, size_t size)
+{
+	if (writes_left != SIZE_MAX && !writes_left--)
+		return error_new(ERROR_FAILED, "no write");
+	return __real_mem_write(proc, to, from, size);
+}
+
+/* A breakpoint of ours can't be written, or not be removed at once: the program goes on (H32). */
+static void test_failed_writes(void **state)
+{
+	for (size_t left = 0; writes_left == SIZE_MAX; left++) {
+		struct launch *launch = start("/bin/true", NULL);
+		bool loaded = false;
+
+		writes_left = left;
+		error_free(launch_run_to_loaded(launch, &loaded));
+		no_error(launch_go(launch));
+		assert_int_equal(await_end(launch), 0);
+		launch_free(launch);
+	}
+	writes_left = SIZE_MAX;
+}
+
 static void test_kinds_of_programs(void **state)
 {
 	char path[PATH_MAX];
@@ -414,6 +442,7 @@ int main(void)
 		cmocka_unit_test(test_scripts),
 		cmocka_unit_test(test_first_instruction),
 		cmocka_unit_test(test_kinds_of_programs),
+		cmocka_unit_test(test_failed_writes),
 		cmocka_unit_test(test_never_let_go_is_killed),
 		cmocka_unit_test(test_killed_in_our_hand),
 		cmocka_unit_test(test_ended_in_our_hand),

@@ -32,6 +32,7 @@
 #define LAUNCH_OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL)
 #define LAUNCH_SHELL "/bin/sh"
 #define LAUNCH_DEFAULT_PATH "/usr/local/bin:/bin:/usr/bin"
+#define REMOVE_TRIES 8
 
 struct launch {
 	struct proc *proc;
@@ -433,6 +434,19 @@ static struct error *step(struct launch *launch)
 	return command_ended(launch);
 }
 
+/* A program that went on with the breakpoint would die. Its page was written before, and can be
+ * written again. */
+static struct error *remove_break(struct launch *launch, taddr at, uint8_t byte)
+{
+	struct error *err = mem_write(launch->proc, at, &byte, 1);
+
+	for (int i = 1; err && i < REMOVE_TRIES && error_kind(err) != ERROR_GONE; i++) {
+		error_free(err);
+		err = mem_write(launch->proc, at, &byte, 1);
+	}
+	return err;
+}
+
 /* Sets a breakpoint, runs to it, removes it, and sets rip to its address. */
 static struct error *run_to(struct launch *launch, taddr at)
 {
@@ -443,8 +457,7 @@ static struct error *run_to(struct launch *launch, taddr at)
 
 	if ((err = mem_read(launch->proc, at, &byte, 1)) ||
 	    (err = mem_write(launch->proc, at, &trap, 1)) ||
-	    (err = run_to_break(launch, at, &regs)) ||
-	    (err = mem_write(launch->proc, at, &byte, 1)))
+	    (err = run_to_break(launch, at, &regs)) || (err = remove_break(launch, at, byte)))
 		return err;
 	regs.rip = at.v;
 	if (ptrace(PTRACE_SETREGS, launch->pid, 0, &regs))
