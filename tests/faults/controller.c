@@ -78,6 +78,32 @@ static void judge_own(size_t descriptors)
 
 /* ---- the target ------------------------------------------------------------------------------ */
 
+/* A sum over the program's own text. */
+static uint64_t sum_text(struct fixture *f)
+{
+	uint64_t sum = 14695981039346656037u;
+	char path[64], line[512];
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", f->pid);
+	FILE *maps = fopen(path, "re");
+	while (maps && fgets(line, sizeof(line), maps)) {
+		static uint8_t bytes[1 << 20];
+		uint64_t from, end;
+
+		if (!strstr(line, " r-xp ") || !strstr(line, "/worker\n") ||
+		    sscanf(line, "%lx-%lx", &from, &end) != 2)
+			continue;
+		if (end - from > sizeof(bytes) ||
+		    !fine(mem_read(f->proc, taddr_of(from), bytes, end - from), "text"))
+			trouble("the target's text can't be read");
+		for (size_t i = 0; i < end - from; i++)
+			sum = (sum ^ bytes[i]) * 1099511628211u;
+	}
+	if (maps)
+		fclose(maps);
+	return sum;
+}
+
 static uint64_t calls_of(size_t function, bool done)
 {
 	uint64_t sum = 0;
@@ -315,6 +341,8 @@ static void judge_session(struct fixture *f, const struct operation *operation, 
 		trouble("%s", summary.why);
 	judge_hits(f, operation, hits);
 	free(hits);
+	if (operation->judge && !onward)
+		operation->judge(f);
 }
 
 static void note_call(uint64_t call, uint32_t caller, uint32_t callers)
@@ -334,6 +362,7 @@ void controller_run(const struct operation *operation, const struct wanted *want
 	snprintf(f.output, sizeof(f.output), "%s", output);
 	if (!operation->kills)
 		prepare(operation, &f);
+	uint64_t text = operation->adds ? sum_text(&f) : 0;
 	if (!operation->stands)
 		target_go();
 	inject_arm(wanted->classes, wanted->nth, wanted->onward, wanted->nth ? NULL : note_call);
@@ -347,6 +376,9 @@ void controller_run(const struct operation *operation, const struct wanted *want
 		error_free(error);
 		if (!verdict->report.fired)
 			trouble("an error without a failure: %s", verdict->error);
+		if (operation->adds && !wanted->onward && !verdict->report.killed &&
+		    sum_text(&f) != text)
+			trouble("it failed, and its probe is in the text");
 	}
 	/* in follow-exec a program that it began was killed */
 	if (f.session && !operation->ends && verdict->report.killed && !operation->execs)
@@ -635,13 +667,61 @@ static struct error *act_follow(struct fixture *f)
 	return error;
 }
 
+/* The same, with a program that lives on until the session has ended. */
+static struct error *act_follow_stay(struct fixture *f)
+{
+	uint64_t until = now_ms() + PATIENCE_MS;
+	struct error *error = NULL;
+
+	shared->programs_stay = 1;
+	__atomic_fetch_add(&shared->programs_wanted, 1, __ATOMIC_SEQ_CST);
+	while (!error && !__atomic_load_n(&shared->program_pid, __ATOMIC_SEQ_CST) &&
+	       __atomic_load_n(&shared->programs_ended, __ATOMIC_SEQ_CST) <
+		       shared->programs_wanted &&
+	       now_ms() < until)
+		error = session_step(f->session, 5);
+	return error;
+}
+
+/* Nothing of ours is in the program (H32), which goes on to its end. */
+static void judge_program(struct fixture *f)
+{
+	uint64_t until = now_ms() + PATIENCE_MS;
+	char path[64], line[512];
+
+	while (!shared->program_pid && shared->programs_ended < shared->programs_wanted &&
+	       now_ms() < until)
+		usleep(1000);
+	snprintf(path, sizeof(path), "/proc/%d/maps", shared->program_pid);
+	FILE *maps = shared->program_pid ? fopen(path, "re") : NULL;
+	while (maps && fgets(line, sizeof(line), maps)) {
+		if (strstr(line, "memfd:dyntrace"))
+			trouble("the program that the target began has %.*s",
+				(int)strcspn(line, "\n"), line);
+	}
+	if (maps)
+		fclose(maps);
+	__atomic_store_n(&shared->programs_stay, 0, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&shared->programs_ended, __ATOMIC_SEQ_CST) <
+		       shared->programs_wanted &&
+	       now_ms() < until)
+		usleep(1000);
+	if (shared->programs_ended < shared->programs_wanted)
+		trouble("the program that the target began doesn't end");
+	else if (shared->program_status && !verdict->report.killed)
+		trouble("the program that the target began: status 0x%x", shared->program_status);
+}
+
 const struct operation operations[] = {
 	{ .name = "attach", .act = act_attach, .begins = true },
-	{ .name = "add", .act = act_add },
-	{ .name = "add-exits", .act = act_add_exits, .prepare = prepare_without_exits },
+	{ .name = "add", .act = act_add, .adds = true },
+	{ .name = "add-exits",
+	  .act = act_add_exits,
+	  .prepare = prepare_without_exits,
+	  .adds = true },
 	{ .name = "add-placed", .act = act_add_placed },
 	{ .name = "add-many", .act = act_add_many },
-	{ .name = "add-count", .act = act_add_count },
+	{ .name = "add-count", .act = act_add_count, .adds = true },
 	{ .name = "exchange", .act = act_exchange },
 	{ .name = "rm", .act = act_rm, .prepare = prepare_two, .subject = "alone" },
 	{ .name = "rm-shared", .act = act_rm_shared, .prepare = prepare_two, .subject = "one" },
@@ -655,6 +735,11 @@ const struct operation operations[] = {
 	  .limits = { .max_files = 2, .rotate_ns = 1000000 },
 	  .writes = true },
 	{ .name = "follow-exec", .act = act_follow, .prepare = prepare_following, .execs = true },
+	{ .name = "follow-stay",
+	  .act = act_follow_stay,
+	  .prepare = prepare_following,
+	  .judge = judge_program,
+	  .execs = true },
 	{ .name = "detach", .act = act_detach, .ends = true },
 	{ .name = "clean", .act = act_clean, .kills = true, .ends = true },
 	{ .name = "inherit", .act = act_inherit, .kills = true },

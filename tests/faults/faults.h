@@ -58,6 +58,8 @@ struct operation {
 	/* Brings the target to where the operation begins. NULL: a session with tracepoints. */
 	void (*prepare)(struct fixture *f);
 	struct error *(*act)(struct fixture *f);
+	/* Judges more, when the session has ended; NULL: nothing. */
+	void (*judge)(struct fixture *f);
 	/* After an error of `act`: the tracepoint that may be there or not. NULL: none. */
 	const char *subject;
 	enum session_mode mode;
@@ -68,6 +70,7 @@ struct operation {
 	bool stands; /* the target's threads stand still meanwhile */
 	bool execs; /* the target begins programs */
 	bool writes; /* the trace is read afterwards */
+	bool adds; /* after an error the program's own text is as before (H32) */
 };
 
 extern const struct operation operations[];

@@ -5,6 +5,7 @@
  *	threads MEMORY		threads call functions all the time (struct shared)
  *	execs MEMORY		the same, and programs are begun by commands in MEMORY
  *	once			calls a function some times, and ends
+ *	stay MEMORY		the same, before and after it is told in MEMORY to end
  *	fork SOCKET CHILD	obeys commands on SOCKET; its forked child does so on CHILD
  *	library SOCKET		loads, calls and unloads a library, by commands
  */
@@ -86,14 +87,22 @@ static void *run_functions(void *number)
 	return NULL;
 }
 
-/* Begins a program that calls a function, and waits for its end. */
-static void run_program(void)
+static void map_shared(int memory)
 {
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	if (shared == MAP_FAILED)
+		_exit(2);
+}
+
+/* Begins a program that calls a function, and waits for its end. */
+static void run_program(const char *memory)
+{
+	const char *mode = shared->programs_stay ? "stay" : "once";
 	int status = -1;
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		execl("/proc/self/exe", "worker", "once", "-1", "-1", NULL);
+		execl("/proc/self/exe", "worker", mode, memory, "-1", NULL);
 		_exit(127);
 	}
 	waitpid(pid, &status, 0);
@@ -110,19 +119,28 @@ static int call_some(void)
 	return 0;
 }
 
-static void call_for_ever(int memory, bool execs)
+static int stay(int memory)
+{
+	int status = call_some();
+
+	map_shared(memory);
+	__atomic_store_n(&shared->program_pid, getpid(), __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&shared->programs_stay, __ATOMIC_SEQ_CST))
+		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+	return status ? status : call_some();
+}
+
+static void call_for_ever(const char *memory, bool execs)
 {
 	pthread_t thread;
 
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-	if (shared == MAP_FAILED)
-		_exit(2);
+	map_shared(atoi(memory));
 	for (uintptr_t i = 0; i < THREADS; i++)
 		pthread_create(&thread, NULL, run_functions, (void *)i);
 	while (execs) {
 		if (__atomic_load_n(&shared->programs_wanted, __ATOMIC_SEQ_CST) >
 		    shared->programs_ended)
-			run_program();
+			run_program(memory);
 		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
 	}
 	for (;;)
@@ -251,7 +269,9 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "once"))
 		return call_some();
 	if (!strcmp(argv[1], "threads") || !strcmp(argv[1], "execs"))
-		call_for_ever(fd, argv[1][0] == 'e');
+		call_for_ever(argv[2], argv[1][0] == 'e');
+	if (!strcmp(argv[1], "stay"))
+		return stay(fd);
 	if (write(fd, "r", 1) != 1)
 		return 5;
 	if (!strcmp(argv[1], "fork"))

@@ -22,6 +22,8 @@ struct shared {
 	} calls[THREADS][FUNCTIONS];
 	uint32_t programs_wanted, programs_ended; /* mode execs */
 	int32_t program_status; /* of the last one */
+	uint32_t programs_stay; /* wanted: programs don't end */
+	int32_t program_pid; /* of one that stays */
 };
 
 #endif
