@@ -675,11 +675,16 @@ static struct error *act_follow_stay(struct fixture *f)
 
 	shared->programs_stay = 1;
 	__atomic_fetch_add(&shared->programs_wanted, 1, __ATOMIC_SEQ_CST);
-	while (!error && !__atomic_load_n(&shared->program_pid, __ATOMIC_SEQ_CST) &&
+	while (!__atomic_load_n(&shared->program_pid, __ATOMIC_SEQ_CST) &&
 	       __atomic_load_n(&shared->programs_ended, __ATOMIC_SEQ_CST) <
 		       shared->programs_wanted &&
-	       now_ms() < until)
-		error = session_step(f->session, 5);
+	       now_ms() < until) {
+		struct error *step_error = session_step(f->session, 5);
+
+		if (error)
+			error_free(step_error);
+		error = error ? error : step_error;
+	}
 	return error;
 }
 

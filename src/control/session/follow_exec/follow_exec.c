@@ -130,6 +130,13 @@ static void pass_command_end(struct session *root, const struct proc *proc)
 		pass_end(proc, root->proc);
 }
 
+/* Makes room for one more: a program with probes is always in the list (H32). */
+static struct error *reserve_exec(struct session *root)
+{
+	return vec_reserve(&root->follow->execs, 1) ? NULL :
+						      error_new(ERROR_FAILED, "out of memory");
+}
+
 /* The process is in the stop that reports its exec. `before`: what it was until now. */
 static void follow_program(struct session *root, struct proc *before)
 {
@@ -142,6 +149,8 @@ static void follow_program(struct session *root, struct proc *before)
 	if (!error)
 		proc_take_after(launch_proc(exec.launch), root->proc);
 	if (!error)
+		error = reserve_exec(root);
+	if (!error)
 		error = create_session(root, launch_proc(exec.launch), &exec.session);
 	if (!error)
 		error = begin(&exec);
@@ -151,9 +160,11 @@ static void follow_program(struct session *root, struct proc *before)
 		error = let_run(&exec, error);
 		pass_end(launch_proc(exec.launch), before);
 	}
-	if (!error && vec_push(&root->follow->execs, exec))
+	if (!error) {
+		root->follow->execs.items[root->follow->execs.count++] = exec;
 		return;
-	if (error && error_kind(error) != ERROR_GONE)
+	}
+	if (error_kind(error) != ERROR_GONE)
 		session_tell(root, "%s (%d): not traced: %s",
 			     exec.launch ? launch_proc(exec.launch)->comm : "a program", pid,
 			     error_text(error));
@@ -531,13 +542,14 @@ struct error *follow_exec_join(struct session *root, struct proc *proc)
 {
 	assert(root->options.several && !root->parent && root->begun);
 	struct exec_session exec = { .joined = proc };
-	struct session_summary ignored = { 0 };
 	struct error *error = check_join(root, proc);
 
 	process_names_exec(root, proc->pid, proc->comm, proc->comm);
 	session_invite(root, &follower);
 	if (!root->follow->own_types)
 		root->follow->own_types = root->types->count;
+	if (!error)
+		error = reserve_exec(root);
 	if (!error)
 		error = create_session(root, proc, &exec.session);
 	if (exec.session)
@@ -546,11 +558,9 @@ struct error *follow_exec_join(struct session *root, struct proc *proc)
 		error = session_resolve(exec.session);
 	if (!error)
 		error = session_begin(exec.session, NULL);
-	if (!error && vec_push(&root->follow->execs, exec))
-		return NULL;
 	if (!error) {
-		error_free(detach_all(exec.session, &ignored));
-		error = error_new(ERROR_FAILED, "out of memory");
+		root->follow->execs.items[root->follow->execs.count++] = exec;
+		return NULL;
 	}
 	free_exec(&exec);
 	return error;
