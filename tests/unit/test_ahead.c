@@ -279,6 +279,40 @@ static void test_desk_is_for_one(void **state)
 	end(&stage);
 }
 
+static size_t reads_left = SIZE_MAX; /* then one fails */
+
+/* The linker hands all calls of mem_read to this one. */
+struct error *__real_mem_read(struct proc *proc, taddr from, void *to, size_t n);
+struct error *__wrap_mem_read(struct proc *proc, taddr from, void *to, size_t n);
+struct error *__wrap_mem_read(struct proc *proc, taddr from, void *to, size_t n)
+{
+	if (reads_left != SIZE_MAX && !reads_left--)
+		return error_new(ERROR_FAILED, "no read");
+	return __real_mem_read(proc, from, to, n);
+}
+
+/* Results that can't be read at once aren't forgotten: what was made is undone (H32). */
+static void test_failed_reads(void **state)
+{
+	bool failed = true;
+
+	for (size_t left = 0; failed; left++) {
+		struct stage stage;
+		struct ahead list = { 0 };
+
+		begin(&stage);
+		add_memfd(&stage, &list, "ahead-test");
+		add_mapping(&list, 0, -1);
+		reads_left = left;
+		error_free(ahead_make(stage.remote, &list));
+		failed = reads_left == SIZE_MAX;
+		reads_left = SIZE_MAX;
+		release(&stage);
+		expect_unchanged(&stage);
+		end(&stage);
+	}
+}
+
 /* (S10) While others run, a handler may come for the signal. */
 static void test_only_while_all_are_held(void **state)
 {
@@ -535,6 +569,7 @@ int main(void)
 		cmocka_unit_test(test_made_before_they_are_asked_for),
 		cmocka_unit_test(test_ends_with_a_failure),
 		cmocka_unit_test(test_unasked_is_undone),
+		cmocka_unit_test(test_failed_reads),
 		cmocka_unit_test(test_only_while_all_are_held),
 		cmocka_unit_test(test_not_of_a_dispatched_thread),
 		cmocka_unit_test(test_desk_is_for_one),

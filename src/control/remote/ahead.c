@@ -16,6 +16,7 @@
 #define DESK_OPEN 504u /* offset of the mask that the code unblocks; the code is before it, */
 #define DESK_ROWS 512u /* and the list behind */
 #define NOT_MADE INT64_MIN /* no call has this result */
+#define READ_TRIES 8
 
 _Static_assert(DESK_ROWS + AHEAD_MAX * sizeof(struct call_list_row) <= 4096, "desk");
 _Static_assert(AHEAD_MAX <= FRAME_RESULTS, "results");
@@ -148,6 +149,22 @@ static void note_results(struct remote *remote, const struct ahead *list, const 
 	}
 }
 
+/* Without the results nobody could undo what was made (H32). Their memory was written before, and
+ * can be read again. */
+static struct error *read_results(struct remote *remote, int64_t *results, size_t count)
+{
+	struct error *err = NULL;
+
+	for (int i = 0; i < READ_TRIES; i++) {
+		error_free(err);
+		err = mem_read(remote->stop->proc, taddr_of(remote->frame.results), results,
+			       count * sizeof(results[0]));
+		if (!err || error_kind(err) == ERROR_GONE)
+			break;
+	}
+	return err;
+}
+
 struct error *ahead_make(struct remote *remote, const struct ahead *list)
 {
 	int64_t results[AHEAD_MAX];
@@ -165,8 +182,7 @@ struct error *ahead_make(struct remote *remote, const struct ahead *list)
 	if (!err)
 		err = run_rows(remote, count);
 	if (!err)
-		err = mem_read(remote->stop->proc, taddr_of(remote->frame.results), results,
-			       count * sizeof(results[0]));
+		err = read_results(remote, results, count);
 	if (!err)
 		note_results(remote, list, results, count);
 	return err;
