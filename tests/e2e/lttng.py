@@ -38,6 +38,16 @@ def build_small(path, loop, *words, include=""):
     return path
 
 
+def listens(process, ports):
+    """Does the process's network have listeners at all ports? Several threads of lttng-relayd open them, in any order: an answer from one port says
+    nothing of the others."""
+    if process.poll() is not None:
+        raise AssertionError(f"it ended: {process.returncode}")
+    with open(f"/proc/{process.pid}/net/tcp") as file:
+        rows = [line.split() for line in file][1:]
+    return set(ports) <= {int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A"}
+
+
 class Lttng:
     """A session daemon that disturbs no other daemon and leaves nothing behind. Needs root."""
 

@@ -1,5 +1,6 @@
 """--tracer lttng: events of LTTng-UST, defined at run time, judged by lttng and babeltrace2."""
 import collections
+import contextlib
 import os
 import re
 import select
@@ -10,7 +11,7 @@ import pytest
 
 import harness
 from harness import Snapshot, until
-from lttng import Lttng, build_small, parse
+from lttng import Lttng, build_small, listens, parse
 
 SOURCE = r"""
 #include <pthread.h>
@@ -321,11 +322,11 @@ def test_snapshot(lttng, processes, build, scratch, target):
 def test_live_over_relayd(lttng, processes, build, scratch, target):
     """babeltrace2 reads from a relay daemon while it is recorded."""
     ports = [5442, 5443, 5444]
-    processes.start(lttng.inside("lttng-relayd", "-C", f"tcp://127.0.0.1:{ports[0]}", "-D", f"tcp://127.0.0.1:{ports[1]}", "-L",
-                                 f"tcp://127.0.0.1:{ports[2]}", "-o", "/dev/shm/relay"), env=lttng.env,
-                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    relay = processes.start(lttng.inside("lttng-relayd", "-C", f"tcp://127.0.0.1:{ports[0]}", "-D", f"tcp://127.0.0.1:{ports[1]}", "-L",
+                                         f"tcp://127.0.0.1:{ports[2]}", "-o", "/dev/shm/relay"), env=lttng.env,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"net://127.0.0.1:{ports[0]}:{ports[1]}"
-    until(lambda: "Connection" not in lttng.run("babeltrace2", f"net://127.0.0.1:{ports[2]}", check=False).stderr, "relayd")
+    until(lambda: listens(relay, ports), "relayd")
     lttng.create("dyntrace:*", more=["--live=200000", f"--set-url={url}"])
     tracer = Tracer(processes, build, scratch, target.pid, "-n", "call", "--function", "foo", "-e")
     target.do(1)  # so that there is something to attach to
@@ -360,12 +361,17 @@ def test_as_it_was_but_for_the_library(lttng, processes, build, scratch, target)
     assert "libdyntrace-lttng.so" in maps
     assert not [start for start, code in __import__("harness").text(target.pid).items()
                 if before.text.get(start, code) != code]
-    assert not [comm for comm in threads(target.pid) if comm == "dyntrace-lttng"]
+    until(lambda: "dyntrace-lttng" not in threads(target.pid), "the library's thread to be gone")
     target.do(5)
 
 
 def threads(pid):
-    return [open(f"/proc/{pid}/task/{tid}/comm").read().strip() for tid in os.listdir(f"/proc/{pid}/task")]
+    """The names of the threads. A thread may end meanwhile."""
+    found = []
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/task/{tid}/comm") as file:
+            found.append(file.read().strip())
+    return found
 
 
 def test_target_with_events_of_its_own(lttng, processes, build, scratch, tmp_path):

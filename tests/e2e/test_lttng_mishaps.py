@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from harness import until
-from lttng import build_small
+from lttng import build_small, listens
 from test_lttng import Target, Tracer, lttng, names, needs_lttng, program, target  # noqa: F401 (fixtures)
 
 pytestmark = needs_lttng
@@ -102,16 +102,6 @@ def test_session_is_destroyed_while_it_is_hot(lttng, target, traced):
     lttng.create("dyntrace:*")
     target.do(7)
     assert names(lttng.stop()) == {"dyntrace:call_entry": 15}
-
-
-def listens(process, ports):
-    """Does the process's network have listeners at all ports? Several threads of lttng-relayd open them, in any order: an answer from one port says
-    nothing of the others."""
-    if process.poll() is not None:
-        raise AssertionError(f"it ended: {process.returncode}")
-    with open(f"/proc/{process.pid}/net/tcp") as file:
-        rows = [line.split() for line in file][1:]
-    return set(ports) <= {int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A"}
 
 
 def test_relay_daemon_is_killed(lttng, processes, target, traced):
