@@ -20,6 +20,7 @@ def pytest_configure(config):
     os.environ["LC_ALL"] = "C.UTF-8"  # tests read what compilers, readelf and cat say
     os.environ.pop("LANGUAGE", None)
     harness.be_patient()
+    harness.forget_inherited_signals()
     config.addinivalue_line("markers", "limit(seconds): time limit of a test")
 
 

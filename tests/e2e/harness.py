@@ -98,10 +98,20 @@ def compile_once(words, path):
 
 # ---- processes -----------------------------------------------------------------------------------
 
+ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
+
+
+def forget_inherited_signals():
+    """A shell lets its background jobs ignore signals, and nohup does: so would each program of a test, which gets them from the test."""
+    for number in ENDING:
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+
+
 def die_with_parent():
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    # Also where the tests themselves run in the background, or inherited blocked signals.
-    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
