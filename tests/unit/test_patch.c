@@ -977,7 +977,8 @@ static void test_host_is_kept(void **state)
 	free_errors(2);
 }
 
-/* (H32) The guest's bytes can't be written once: both stay placed, and the next try restores both. */
+/* (H32) The guest's bytes can't be written once: both stay placed, and the next try restores
+ * both. */
 static void test_host_waits_for_guest(void **state)
 {
 	struct patch_stats stats;
