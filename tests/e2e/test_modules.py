@@ -356,3 +356,59 @@ int main(void)
     assert tracing.returncode == 0, summary
     assert hits(summary) == {f"{prefix}{name}": 1 for prefix in ("own", "lib") for name in ["_all", *range(MANY)]}
     assert ticks / os.sysconf("SC_CLK_TCK") < 10
+
+
+COPIED = """#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+extern char __executable_start, etext;
+__attribute__((noinline)) int leaf(int n) { volatile int s = n; return s + 1; }
+int main(void)
+{
+	unsigned long from = (unsigned long)&__executable_start, to = ((unsigned long)&etext + 4095) & ~4095ul;
+	unsigned long first = from + (HEADERS ? 4096 : 0), sum = 0;
+	char *copy = mmap(0, to - first, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	memcpy(copy, (void *)first, to - first);
+	mprotect(copy, to - first, PROT_READ | PROT_EXEC);
+	if (mremap(copy, to - first, to - first, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)first) == MAP_FAILED)
+		return 1;
+	for (int round = 0; round < 4; round++) {
+		puts("ready");
+		fflush(stdout);
+		if (getchar() != '\\n')
+			return 1;
+		for (int i = 0; i < 100; i++)
+			sum += leaf(i);
+	}
+	printf("%lu\\n", sum);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("headers", [True, False])
+def test_all_text_was_copied_to_other_memory(dyntrace, processes, scratch, headers):
+    """As programs do that want huge pages: the program is still the program, and globs don't mean the libc."""
+    path = os.path.join(scratch, "copied")
+    with open(path + ".c", "w") as file:
+        file.write(COPIED)
+    layout = "separate-code" if headers else "noseparate-code"
+    subprocess.run(["gcc", "-O1", f"-DHEADERS={int(headers)}", f"-Wl,-z,{layout}", "-o", path, path + ".c"], check=True)
+    target = processes.start([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert target.stdout.readline() == "ready\n"
+    with open(f"/proc/{target.pid}/maps") as file:
+        assert not [line for line in file if path in line and "x" in line.split()[1]]
+    for words in (["--function", "leaf"], ["--function", "lea*"], ["--function", "leaf@copied"]):
+        tracing = dyntrace.start_trace(target.pid, "-e", *words)
+        target.stdin.write("\n")
+        target.stdin.flush()
+        assert target.stdout.readline() == "ready\n"
+        trace = tracing.stop()
+        assert trace.names() == {"leaf_entry": 100, "leaf_exit": 100} and trace.lost == 0
+        assert [event.fields["ret"] for event in trace.named("leaf_exit")] == list(range(1, 101))
+    assert dyntrace.fails("trace", "-p", target.pid, "--function", "nosuch*", status=125) == "no function of copied matches 'nosuch*'"
+    target.stdin.write("\n")
+    target.stdin.close()
+    assert target.stdout.read() == f"{4 * 5050}\n" and target.wait() == 0

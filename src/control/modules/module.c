@@ -273,6 +273,24 @@ struct module *modules_at(const struct modules *modules, taddr address)
 	return NULL;
 }
 
+/* Adds the program if none of its text is a mapping of the file any more: programs copy their text
+ * to memory of huge pages. The program's data, or headers, still are mapped from the file. */
+static struct error *add_copied_program(struct proc *proc, const struct maps *maps,
+					struct modules *modules)
+{
+	struct error *error = NULL;
+	uint64_t entry = read_entry(proc);
+	bool ignored;
+
+	for (size_t i = 0; i < maps->count && !error; i++) {
+		if (!entry || modules_at(modules, taddr_of(entry)))
+			break;
+		if (proc->exe && strcmp(maps->items[i].path, proc->exe) == 0)
+			error = add_mapping(proc, maps, i, modules, &ignored);
+	}
+	return error;
+}
+
 static void put_program_first(struct proc *proc, struct modules *modules)
 {
 	struct module *program = modules_at(modules, taddr_of(read_entry(proc)));
@@ -315,6 +333,11 @@ struct error *modules_read(struct proc *proc, const struct maps *maps, struct mo
 			foreign = mapping;
 	}
 	drop_pieces(&modules);
+	struct error *error = add_copied_program(proc, maps, &modules);
+	if (error) {
+		modules_free(&modules);
+		return error;
+	}
 	put_program_first(proc, &modules);
 	*ret_modules = modules;
 	return NULL;
