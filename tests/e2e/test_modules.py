@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from harness import Trace, hits, summary_rows, until
+from harness import Snapshot, Trace, hits, summary_rows, until
 
 OWN = [100, 101, 102]  # the arguments of the calls that the plugin's constructor makes; its destructor's is 900
 
@@ -409,6 +409,12 @@ def test_all_text_was_copied_to_other_memory(dyntrace, processes, scratch, heade
         assert trace.names() == {"leaf_entry": 100, "leaf_exit": 100} and trace.lost == 0
         assert [event.fields["ret"] for event in trace.named("leaf_exit")] == list(range(1, 101))
     assert dyntrace.fails("trace", "-p", target.pid, "--function", "nosuch*", status=125) == "no function of copied matches 'nosuch*'"
+    before = Snapshot(target.pid)
+    tracing = dyntrace.start_trace(target.pid, "-e", "--function", "*")
+    tracing.process.kill()
+    tracing.process.communicate()
+    dyntrace("detach", target.pid)
+    before.assert_unchanged()
     target.stdin.write("\n")
     target.stdin.close()
     assert target.stdout.read() == f"{4 * 5050}\n" and target.wait() == 0

@@ -297,14 +297,42 @@ static struct error *make_agent(struct proc *proc, const struct maps *maps,
 /* ---- sites ---------------------------------------------------------------------------------- */
 
 /* Reads the original bytes of the site from its file (H24). */
-static bool read_original(const struct proc *proc, const struct maps *maps,
+/* The files of the process, read when text is found that is a copy of one. */
+struct originals {
+	struct modules modules;
+	bool read;
+};
+
+/* Reads what the file has where a program has copied its text to memory of huge pages. */
+static bool read_copied(struct proc *proc, const struct maps *maps, struct originals *originals,
+			const struct dt_site *site, uint8_t bytes[DT_SITE_BYTES])
+{
+	struct symtab *symtab;
+	_cleanup_error_ struct error *unlisted =
+		originals->read ? NULL : modules_read(proc, maps, &originals->modules);
+
+	originals->read = true;
+	struct module *module = modules_at(&originals->modules, taddr_of(site->address));
+	if (!module)
+		return false;
+	_cleanup_error_ struct error *unreadable = module_symtab(proc, module, &symtab);
+	uint64_t address = site->address - module->bias.v;
+	const struct text_range *text = unreadable ? NULL : symtab_text(symtab, address);
+	if (!text || address + site->length > text->address + text->size)
+		return false;
+	memcpy(bytes, text->bytes + (address - text->address), site->length);
+	return true;
+}
+
+static bool read_original(struct proc *proc, const struct maps *maps, struct originals *originals,
 			  const struct dt_site *site, uint8_t bytes[DT_SITE_BYTES])
 {
 	const struct mapping *mapping = maps_find(maps, taddr_of(site->address));
 
-	if (!mapping || mapping->shared || !mapping->inode ||
-	    site->address + site->length > mapping->end.v)
+	if (!mapping || mapping->shared || site->address + site->length > mapping->end.v)
 		return false;
+	if (!mapping->inode)
+		return read_copied(proc, maps, originals, site, bytes);
 	_cleanup_close_ int fd = mapped_file_open(proc, mapping);
 	off_t at = (off_t)(mapping->offset + site->address - mapping->start.v);
 	return fd >= 0 && pread(fd, bytes, site->length, at) == site->length;
@@ -386,7 +414,8 @@ static bool cover(struct covered *covered, const struct dt_site *site)
 
 /* Adds the site to those found, if its bytes are in the target. */
 static struct error *find_site(struct session *session, const struct maps *maps,
-			       const struct dt_site *site, struct covered *covered)
+			       const struct dt_site *site, struct originals *originals,
+			       struct covered *covered)
 {
 	taddr nowhere = session->agent->agent_at;
 	struct patch_site found = {
@@ -404,7 +433,7 @@ static struct error *find_site(struct session *session, const struct maps *maps,
 
 	if (error || !holds || !cover(covered, site))
 		return error;
-	if (!read_original(session->proc, maps, site, found.original))
+	if (!read_original(session->proc, maps, originals, site, found.original))
 		return error_new(ERROR_REFUSED,
 				 "process %d: can't read the original bytes at 0x%llx from their "
 				 "file: nothing was touched",
@@ -419,6 +448,7 @@ static struct error *find_sites(struct session *session, const struct maps *maps
 	const struct dt_control *control = session->agent->control;
 	struct found_sites *found = &session->found;
 	struct covered covered = { 0 };
+	struct originals originals = { 0 };
 	struct error *error = NULL;
 
 	assert(!found->items && control->site_count <= DT_SITES_MAX);
@@ -426,8 +456,9 @@ static struct error *find_sites(struct session *session, const struct maps *maps
 	if (!found->items || !covered_begin(&covered, control->site_count))
 		return error_new(ERROR_FAILED, "out of memory");
 	for (uint32_t i = 0; i < control->site_count && !error; i++)
-		error = find_site(session, maps, &control->sites[i], &covered);
+		error = find_site(session, maps, &control->sites[i], &originals, &covered);
 	free(covered.items);
+	modules_free(&originals.modules);
 	if (error)
 		return error;
 	qsort(found->items, found->count, sizeof(*found->items), by_address);
