@@ -343,7 +343,7 @@ def test_every_command_has_a_line_in_the_log(daemon, spin):
     added = next(line for line in lines if " add " in line)
     assert f"uid={MEMBER[0]} pid=" in added and f"target='{one.pid}' location='foo': ok" in added
     failed = next(line for line in lines if " rm " in line)
-    assert f"uid={OTHER_MEMBER[0]}" in failed and failed.endswith("failed: no tracepoint 'nothing'")
+    assert f"uid={OTHER_MEMBER[0]}" in failed and failed.endswith("failed: no tracepoint 'nothing' (list-tracepoints lists them)")
     daemon("attach", "evil\nuid=0 pid=1 attach target='1': ok", user=MEMBER, status=2)
     assert not [line for line in daemon.log_text().splitlines() if line.startswith("uid=0")]
 

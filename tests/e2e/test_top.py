@@ -165,12 +165,19 @@ def test_by_key(build, scratch, asked):
     assert done.returncode == 0 and f"5 keys, {CALLS} hits" in done.stdout and "(2 more rows" in done.stdout, done.stdout + done.stderr
 
 
+def test_target_with_p(build, target):
+    """As trace and top(1) take it."""
+    done = subprocess.run([os.path.join(build, "dyntrace"), "top", "-p", str(target.pid), "--batch", "1"], capture_output=True, text=True,
+                          timeout=50, preexec_fn=die_with_parent)
+    assert done.returncode == 0 and "functions, " in done.stdout, done.stderr
+
+
 def test_what_is_refused(build):
     def fails(*words):
         done = subprocess.run([os.path.join(build, "dyntrace"), "top", *words], capture_output=True, text=True, timeout=50)
         assert done.returncode == 2 and done.stderr.count("\n") == 1
         return done.stderr
     assert "give TARGET" in fails() and "give TARGET" in fails("--")
-    assert "one TARGET, not '2'" in fails("1", "2")
+    assert "one TARGET, not '2'" in fails("1", "2") and "one TARGET, not '2'" in fails("-p", "1", "2")
     assert "--batch: 'x'" in fails("1", "--batch", "x")
     assert "--of: needs --by" in fails("1", "--of", "self")

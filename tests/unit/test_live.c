@@ -83,7 +83,7 @@ static void test_names(void **state)
 	assert_string_equal(info(&f, "work_1-2").location, "work_1");
 
 	_cleanup_error_ struct error *none = session_remove(f.session, "work_9*", &count);
-	assert_string_equal(error_text(none), "no tracepoint 'work_9*'");
+	assert_string_equal(error_text(none), "no tracepoint 'work_9*' (list-tracepoints lists them)");
 	check(session_remove(f.session, "work_1?", &count), &f);
 	assert_int_equal(count, 10);
 	check(session_remove(f.session, "*", &count), &f);

@@ -23,6 +23,7 @@
 #define SECONDS_USUAL 1.0
 
 static struct {
+	const char *pid;
 	const char *batch_text;
 	uint64_t batch; /* tables; 0: until the end */
 	double each;
@@ -37,6 +38,7 @@ static bool has_screen, is_begun;
 static const struct option_spec options[] = {
 	{ 0, "function", "GLOB", "these functions (repeatable; default: all of the program)",
 	  .list = &trace_args.what, .tag = TRACEPOINT_ENTRY },
+	{ 'p', "pid", "TARGET", "the same as TARGET without -p", .string = &args.pid },
 	{ 0, "by", "KEY[,KEY]",
 	  "one row per value of KEY: a field or an expression over fields, ret, $tid, $pid, $comm, "
 	  "$cpu, function, caller or backtrace[:FRAMES]",
@@ -167,15 +169,16 @@ static struct error *read_batch(void)
 static struct error *set_trace(const struct words *words)
 {
 	struct option_value all = { .option = &options[0], .text = "*" };
+	const char *named = args.pid ? args.pid : words->count ? words->items[0] : NULL;
 
-	if (words->count > 1)
-		return error_new(ERROR_USAGE, "one TARGET, not '%s'", words->items[1]);
-	if (!words->count && !(words->rest && words->rest[0]))
+	if (words->count > (args.pid ? 0 : 1))
+		return error_new(ERROR_USAGE, "one TARGET, not '%s'", words->items[words->count - 1]);
+	if (!named && !(words->rest && words->rest[0]))
 		return error_new(ERROR_USAGE, "give TARGET: a pid or a name (or -- COMMAND)");
 	if (trace_args.question.of && !trace_args.question.by)
 		return error_new(ERROR_USAGE, "--of: needs --by KEY");
-	if (words->count) {
-		struct option_value target = { .text = words->items[0] };
+	if (named) {
+		struct option_value target = { .text = named };
 
 		if (!vec_push(&trace_args.targets, target))
 			return error_new(ERROR_FAILED, "out of memory");
@@ -185,8 +188,8 @@ static struct error *set_trace(const struct words *words)
 	trace_args.tracer_text = "count";
 	trace_args.exit = !args.no_exit;
 	trace_args.quiet = true;
-	view.title = words->count ? words->items[0] : words->rest[0];
-	if (!words->count && strrchr(view.title, '/'))
+	view.title = named ? named : words->rest[0];
+	if (!named && strrchr(view.title, '/'))
 		view.title = strrchr(view.title, '/') + 1;
 	view.by_key = trace_args.question.by;
 	view.key_title = view.by_key ? trace_args.question.by : "function";

@@ -45,7 +45,7 @@ struct error *session_find(const struct session *session, const char *name, size
 			return NULL;
 		}
 	}
-	return error_new(ERROR_FAILED, "no tracepoint '%s'", name);
+	return error_new(ERROR_FAILED, "no tracepoint '%s' (list-tracepoints lists them)", name);
 }
 
 bool session_unheard(const struct session *session, const struct name_list *names, char *ret_text,
