@@ -12,6 +12,8 @@
 #include "control/base/now.h"
 #include "proc.h"
 
+#define THREAD_EXITING 4u /* PF_EXITING of the kernel: its memory may be gone */
+
 char *proc_status_slurp(int fd, size_t *ret_length)
 {
 	size_t room = 4096, length = 0;
@@ -176,23 +178,24 @@ struct error *proc_status_read(pid_t pid, pid_t tid, struct thread_status *ret_s
 	return err;
 }
 
-/* True also if nobody can tell. */
-static bool is_live(pid_t pid, pid_t tid)
+/* True also if nobody can tell. `exiting`: true for a thread that is about to end, too. */
+static bool is_live(pid_t pid, pid_t tid, bool exiting)
 {
 	struct thread_stat stat;
 	_cleanup_error_ struct error *err = proc_status_read_stat(pid, tid, &stat);
 
 	if (err)
 		return error_kind(err) != ERROR_GONE;
-	return stat.state != 'Z' && stat.state != 'X' && stat.state != 'x';
+	return stat.state != 'Z' && stat.state != 'X' && stat.state != 'x' &&
+	       (exiting || !(stat.flags & THREAD_EXITING));
 }
 
-pid_t proc_status_live_thread(pid_t pid)
+static pid_t find_live(pid_t pid, bool exiting)
 {
 	char path[64];
 	pid_t found = 0;
 
-	if (is_live(pid, pid))
+	if (is_live(pid, pid, exiting))
 		return pid;
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	DIR *dir = opendir(path);
@@ -201,11 +204,18 @@ pid_t proc_status_live_thread(pid_t pid)
 	for (struct dirent *entry; !found && (entry = readdir(dir));) {
 		pid_t tid = atoi(entry->d_name);
 
-		if (tid > 0 && is_live(pid, tid))
+		if (tid > 0 && is_live(pid, tid, exiting))
 			found = tid;
 	}
 	closedir(dir);
 	return found;
+}
+
+pid_t proc_status_live_thread(pid_t pid)
+{
+	pid_t found = find_live(pid, false);
+
+	return found ? found : find_live(pid, true);
 }
 
 int proc_status_open(pid_t pid, const char *name, int flags)

@@ -53,8 +53,9 @@ bool proc_status_read_ran(pid_t pid, pid_t tid, uint64_t *ret_ns);
 bool proc_status_parse_stat(const char *text, struct thread_stat *ret_stat);
 struct thread_status proc_status_parse(const char *text);
 
-/* Finds a thread that is neither zombie nor dead, preferably the leader; 0: the process has
- * ended. */
+/* Finds a thread that is neither zombie nor dead, preferably the leader, and one that is about to
+ * end only if there is no other: of a killed process that is a thread in the kernel, which may
+ * still write to a file. 0: the process has ended. */
 pid_t proc_status_live_thread(pid_t pid);
 
 /* Opens /proc/PID/NAME, or the same file of a live thread if the leader is a zombie. Failure: -1
