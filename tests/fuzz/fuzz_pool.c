@@ -86,6 +86,12 @@ struct error *writer_packet(struct trace_writer *writer, uint64_t stream,
 	return NULL;
 }
 
+bool writer_is_bounded(const struct trace_writer *writer)
+{
+	(void)writer;
+	return false;
+}
+
 bool writer_is_crowded(const struct trace_writer *writer, uint64_t begin)
 {
 	(void)writer;

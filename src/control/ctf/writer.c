@@ -390,7 +390,7 @@ static struct error *writer_append(struct trace_writer *writer, struct writer_la
 				  { &rest, sizeof(rest) } };
 	head->packet_size = need * 8;
 	struct error *error = writer_put(writer, lane->fd, parts, need < lane->filler ? 2 : 1,
-					 lane->size + sizeof(*head));
+					 lane->size + sizeof(*head), packet->aside);
 	if (!error)
 		error = writer_flip(writer, lane, head);
 	if (error)
@@ -441,6 +441,7 @@ static struct error *writer_emit_opening(struct trace_writer *writer, struct wri
 	empty.events = NULL;
 	empty.size = 0;
 	empty.padding = 0;
+	empty.aside = NULL;
 	return writer_emit(writer, lane, &empty, 0);
 }
 

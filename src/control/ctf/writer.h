@@ -32,6 +32,8 @@ struct trace_info {
 	size_t module_count;
 };
 
+struct writer_aside; /* writer_hand.h */
+
 #define WRITER_PROCESS_SIZE 16 /* as the kernel's */
 
 struct packet {
@@ -44,6 +46,7 @@ struct packet {
 	size_t size;
 	size_t padding; /* bytes of `size` after the last event's last field */
 	uint64_t count; /* of events; for writer_get_removed alone */
+	const struct writer_aside *aside; /* a second thread writes the events; NULL: this one */
 };
 
 struct trace_writer;
@@ -65,6 +68,8 @@ struct writer_removed {
 
 /* For a trace without a packet yet. */
 void writer_set_limits(struct trace_writer *writer, const struct writer_limits *limits);
+/* Is its size bounded? Then a packet should be small, since the oldest make room for it. */
+bool writer_is_bounded(const struct trace_writer *writer);
 /* Ends a piece whose time is over, though no packet comes. */
 struct error *writer_tick(struct trace_writer *writer);
 void writer_get_removed(const struct trace_writer *writer, struct writer_removed *ret_removed);

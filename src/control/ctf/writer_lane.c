@@ -6,10 +6,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "writer_hand.h"
 #include "writer_state.h"
 
 void writer_file_name(uint32_t part, uint64_t number, char name[WRITER_NAME_SIZE])
@@ -47,26 +47,12 @@ struct error *writer_failed(const struct trace_writer *writer, int number)
 }
 
 struct error *writer_put(const struct trace_writer *writer, int fd, struct iovec *parts, int count,
-			 uint64_t at)
+			 uint64_t at, const struct writer_aside *aside)
 {
-	ssize_t n = 0;
+	int failed = aside ? writer_hand_put(aside, fd, parts, count, at) :
+			     writer_put_all(fd, parts, count, at);
 
-	for (;;) {
-		/* also skips empty parts */
-		for (; count && (size_t)n >= parts->iov_len; parts++, count--)
-			n -= (ssize_t)parts->iov_len;
-		if (!count)
-			return NULL;
-		parts->iov_base = (char *)parts->iov_base + n;
-		parts->iov_len -= (size_t)n;
-		n = pwritev(fd, parts, count, (off_t)at);
-		if (n < 0 && errno != EINTR)
-			return writer_failed(writer, errno);
-		if (!n)
-			return writer_failed(writer, ENOSPC);
-		n = n < 0 ? 0 : n;
-		at += (uint64_t)n;
-	}
+	return failed ? writer_failed(writer, failed) : NULL;
 }
 
 struct error *writer_put_bytes(const struct trace_writer *writer, int fd, const void *bytes,
@@ -74,7 +60,7 @@ struct error *writer_put_bytes(const struct trace_writer *writer, int fd, const 
 {
 	struct iovec part = { (void *)bytes, size };
 
-	return writer_put(writer, fd, &part, 1, at);
+	return writer_put(writer, fd, &part, 1, at, NULL);
 }
 
 struct metadata_packet writer_filler(const struct trace_writer *writer, uint64_t end,

@@ -34,6 +34,11 @@ void writer_set_limits(struct trace_writer *writer, const struct writer_limits *
 	writer->piece_end = limits->rotate_ns ? now_ns() + limits->rotate_ns : 0;
 }
 
+bool writer_is_bounded(const struct trace_writer *writer)
+{
+	return writer->limits.max_size;
+}
+
 void writer_get_removed(const struct trace_writer *writer, struct writer_removed *ret_removed)
 {
 	*ret_removed = writer->removed;

@@ -94,9 +94,9 @@ void writer_free(struct trace_writer *writer);
 void writer_file_name(uint32_t part, uint64_t number, char name[WRITER_NAME_SIZE]);
 /* Name of a lane's file. */
 void writer_lane_name(const struct trace_writer *writer, size_t index, char name[WRITER_NAME_SIZE]);
-/* Writes all parts, or fails. */
+/* Writes all parts, or fails. `aside` NULL: in this thread. */
 struct error *writer_put(const struct trace_writer *writer, int fd, struct iovec *parts, int count,
-			 uint64_t at);
+			 uint64_t at, const struct writer_aside *aside);
 /* Says that a file can't be written, for errno, and what to do where a user can do something. */
 struct error *writer_failed(const struct trace_writer *writer, int number);
 struct error *writer_put_bytes(const struct trace_writer *writer, int fd, const void *bytes,

@@ -73,6 +73,7 @@ void reader_destroy(struct reader *reader)
 	error_free(reader->sink.failure);
 	free(reader->padding);
 	free(reader->buffer);
+	readahead_free(&reader->ahead);
 	pairs_free(reader->pairs);
 	open_calls_forget(reader, NULL);
 	vec_free(&reader->open_calls);
@@ -107,7 +108,8 @@ struct error *reader_create(const struct reader_options *options, struct reader 
 	reader->unwritten = calloc(DT_EVENTS_MAX, sizeof(*reader->unwritten));
 	reader->tallied = calloc(DT_EVENTS_MAX, sizeof(*reader->tallied));
 	reader->padding = calloc(DT_EVENTS_MAX, sizeof(*reader->padding));
-	reader->buffer = malloc(DT_CHUNK_BIG);
+	reader->room = DT_CHUNK_BIG;
+	reader->buffer = malloc(reader->room);
 	if (!reader->progress || !reader->streams || !reader->sizes || !reader->hits ||
 	    !reader->unwritten || !reader->tallied || !reader->padding || !reader->buffer) {
 		reader_destroy(reader);
@@ -292,7 +294,7 @@ static struct error *reader_read_thread(struct reader *reader, enum reader_purpo
 			return NULL;
 		}
 		bool force = !owned && (final || count - i > READER_PATIENCE);
-		struct error *error = readout_chunk(reader, entry, count - i, force, &result);
+		struct error *error = readout_chunk(reader, entry, force, &result);
 		if (error)
 			return error;
 		if (owned || result == READOUT_WAITS)
@@ -305,7 +307,7 @@ static struct error *reader_read_thread(struct reader *reader, enum reader_purpo
 		reader->progress[entry->index].parked = true;
 		if (result == READOUT_DONE || final ||
 		    reader_hole_is_closed(reader, entry->index, entry->thread))
-			readout_free(reader, entry->index, entry->word);
+			readahead_free_chunk(reader, entry);
 	}
 	return NULL;
 }
@@ -316,6 +318,8 @@ static struct error *reader_round(struct reader *reader, enum reader_purpose pur
 	struct error *error = reader_scan(reader, purpose);
 
 	*ret_gap = false;
+	if (!error)
+		readahead_judge(reader);
 	for (size_t i = 0, next; !error && i < reader->entries.count; i = next) {
 		const struct reader_entry *first = &reader->entries.items[i];
 
@@ -324,6 +328,7 @@ static struct error *reader_round(struct reader *reader, enum reader_purpose pur
 			next++;
 		error = reader_read_thread(reader, purpose, first, next - i, ret_chunks, ret_gap);
 	}
+	readahead_end(reader);
 	return error;
 }
 

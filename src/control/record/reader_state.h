@@ -8,6 +8,7 @@
 
 #include "control/base/vec.h"
 #include "pool.h"
+#include "readahead.h"
 #include "reader.h"
 #include "stream.h"
 
@@ -22,14 +23,6 @@ struct reader_progress {
 	uint32_t sequence; /* valid when parked */
 	uint64_t found; /* events and holes */
 	uint64_t clock; /* of the last event read */
-};
-
-/* A readable chunk. */
-struct reader_entry {
-	uint32_t index;
-	uint32_t thread;
-	uint32_t sequence;
-	uint64_t word;
 };
 
 /* A call that may never return (open_calls.h). */
@@ -59,7 +52,9 @@ struct reader {
 	uint32_t lossy; /* threads that lost events, of those that have ended */
 	uint8_t *padding;
 	size_t type_count;
-	uint64_t *buffer; /* one big chunk */
+	uint64_t *buffer; /* `room` bytes, or more */
+	size_t room; /* of a packet: one big chunk, or more */
+	struct readahead ahead;
 	uint32_t wake_seen;
 	bool has_pairs; /* a type is one */
 	struct pairs *pairs; /* pairs.c; NULL: none was read */
@@ -121,10 +116,20 @@ struct error *open_calls_write(struct reader *reader);
 struct stream *readout_stream(struct reader *reader, uint32_t thread);
 struct reader_progress *readout_progress(struct reader *reader, uint32_t index, uint64_t word);
 
-/* Reads on in the first of these chunks of a thread; whole ones that follow it may be read with it
- * (V7). `force`: skip incomplete events. *ret_result is that of the first. */
-struct error *readout_chunk(struct reader *reader, const struct reader_entry *entries, size_t count,
-			    bool force, enum readout_result *ret_result);
+/* Reads on in this chunk of reader->entries; whole ones of its thread that follow it there may be
+ * read with it (V7). `force`: skip incomplete events. *ret_result is that of this one. */
+struct error *readout_chunk(struct reader *reader, const struct reader_entry *entry, bool force,
+			    enum readout_result *ret_result);
+
+/* For readahead.c: parts of readout_chunk. Is the chunk published, and nothing of it read? */
+bool readout_is_untouched(const struct reader *reader, const struct reader_entry *entry);
+/* Where the reading of a chunk goes on, from that clock, into the buffer. */
+void readout_begin(struct reader *reader, const struct reader_entry *entry,
+		   const struct dt_chunk *desc, uint64_t clock, uint64_t *buffer,
+		   struct walk *ret_walk);
+/* Copies the events; whole chunks behind it, too. Returns the number of these. */
+size_t readout_copy(const struct reader *reader, const struct reader_entry *entry, uint64_t lost,
+		    const uint64_t *buffer, struct walk *walk);
 
 /* Adds the events that a chunk's owner claims to be in it, once the chunk has been read. */
 void readout_account(struct reader *reader, const struct reader_entry *entry);

@@ -182,8 +182,9 @@ static void readout_lose(struct reader *reader, struct stream *stream, struct wa
 	walk->to = reader->buffer;
 }
 
-/* Writes the events that the last walk_events copied. */
-static struct error *readout_write(struct reader *reader, struct stream *stream, struct walk *walk)
+/* Writes the events that the last walk_events copied. `next`: the chunk behind them. */
+static struct error *readout_write(struct reader *reader, struct stream *stream,
+				   const struct reader_entry *next, struct walk *walk)
 {
 	struct packet packet = {
 		.end = walk->clock,
@@ -204,7 +205,7 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 			return error;
 		}
 	}
-	assert(walk->to >= reader->buffer && walk->to <= reader->buffer + DT_CHUNK_BIG / 8);
+	assert(walk->to >= reader->buffer && walk->to <= reader->buffer + reader->room / 8);
 	packet.begin = walk->first_clock;
 	packet.size = (size_t)(walk->to - reader->buffer) * 8;
 	packet.count = walk->count;
@@ -215,6 +216,7 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 	packet.padding = reader->sizes[walk->last_id] & WALK_VARIABLE ?
 				 walk->last_padding :
 				 reader->padding[walk->last_id];
+	packet.aside = readahead_aside(reader, next, packet.end, packet.size);
 	struct error *error = stream_write(stream, &reader->sink, &packet);
 	if (error) {
 		walk_uncount(walk, reader->buffer, walk->count); /* V3 */
@@ -277,40 +279,56 @@ static void readout_pass_hole(struct reader *reader, struct stream *stream, stru
 	reader->totals.holes++;
 }
 
-static void readout_start(struct reader *reader, const struct reader_entry *entry,
-			  struct stream *stream, const struct dt_chunk *desc, struct walk *ret_walk)
+void readout_begin(struct reader *reader, const struct reader_entry *entry,
+		   const struct dt_chunk *desc, uint64_t clock, uint64_t *buffer,
+		   struct walk *ret_walk)
 {
-	struct reader_progress *progress = readout_progress(reader, entry->index, entry->word);
+	uint32_t done = readout_progress(reader, entry->index, entry->word)->done;
 	uint32_t extent = readout_extent(reader, entry->index, entry->word, desc);
-	uint64_t begin = progress->begun ? progress->clock : desc->begin;
-	uint64_t now = reader_now(reader);
 
 	*ret_walk = (struct walk){
 		.sizes = reader->sizes,
 		.types = reader->options.types,
 		.hits = reader->hits,
 		.id_count = (uint32_t)reader->type_count,
-		.from = (uint64_t *)pool_chunk(&reader->pool, entry->index) + progress->done / 8,
-		.to = reader->buffer,
-		.words = extent > progress->done ? (extent - progress->done) / 8 : 0,
-		.clock = stream_seek(stream, &reader->sink, begin < now ? begin : now),
+		.from = (uint64_t *)pool_chunk(&reader->pool, entry->index) + done / 8,
+		.to = buffer,
+		.words = extent > done ? (extent - done) / 8 : 0,
+		.clock = clock,
 	};
+}
+
+static void readout_start(struct reader *reader, const struct reader_entry *entry,
+			  struct stream *stream, const struct dt_chunk *desc, struct walk *ret_walk)
+{
+	const struct reader_progress *progress =
+		readout_progress(reader, entry->index, entry->word);
+	uint64_t begin = progress->begun ? progress->clock : desc->begin;
+	uint64_t now = reader_now(reader);
+	uint64_t clock = stream_seek(stream, &reader->sink, begin < now ? begin : now);
+
+	readout_begin(reader, entry, desc, clock, reader->buffer, ret_walk);
 	stream_note_lost(stream, &reader->sink, desc->lost);
 }
 
 /* ---- chunks that share a packet ----------------------------------------------------------- */
 
-/* Can the chunk's events stand behind those of the walk, in one packet? Continues the walk. */
-static bool readout_follows(const struct reader *reader, const struct reader_entry *entry,
-			    uint64_t lost, struct walk *walk)
+bool readout_is_untouched(const struct reader *reader, const struct reader_entry *entry)
 {
 	const struct reader_progress *progress = &reader->progress[entry->index];
-	uint32_t generation = DT_CHUNK_GENERATION(entry->word);
+
+	return DT_CHUNK_STATE(entry->word) == DT_CHUNK_PUBLISHED &&
+	       !(progress->generation == DT_CHUNK_GENERATION(entry->word) && progress->begun);
+}
+
+/* Can the chunk's events stand behind those of the walk, in one packet? Continues the walk. */
+static bool readout_follows(const struct reader *reader, const struct reader_entry *entry,
+			    uint64_t lost, const uint64_t *buffer, struct walk *walk)
+{
 	uint64_t now = reader_now(reader);
 	struct dt_chunk desc;
 
-	if (DT_CHUNK_STATE(entry->word) != DT_CHUNK_PUBLISHED ||
-	    (progress->generation == generation && progress->begun))
+	if (!readout_is_untouched(reader, entry))
 		return false;
 	pool_desc(&reader->pool, entry->index, &desc);
 	uint32_t extent = readout_extent(reader, entry->index, entry->word, &desc);
@@ -318,7 +336,7 @@ static bool readout_follows(const struct reader *reader, const struct reader_ent
 	bool is_near = begin < walk->clock ? walk->clock - begin <= STREAM_SKEW :
 					     !((begin - walk->clock) >> (DT_CLOCK_GAP_SHIFT - 1));
 	if (!is_near || desc.lost != lost || !extent ||
-	    (size_t)(walk->to - reader->buffer) * 8 + extent > DT_CHUNK_BIG)
+	    (size_t)(walk->to - buffer) * 8 + extent > reader->room)
 		return false;
 	walk->from = pool_chunk(&reader->pool, entry->index);
 	walk->words = extent / 8;
@@ -329,15 +347,18 @@ static bool readout_follows(const struct reader *reader, const struct reader_ent
 /* (V7) Copies the chunks behind the first one, too, up to one that doesn't fit or isn't complete.
  * Returns their number. */
 static size_t readout_join(const struct reader *reader, const struct reader_entry *entries,
-			   size_t count, uint64_t lost, struct walk *walk)
+			   uint64_t lost, const uint64_t *buffer, struct walk *walk)
 {
+	const struct reader_entry *end = reader->entries.items + reader->entries.count;
 	size_t joined = 0;
 
-	while (joined + 1 < count &&
-	       entries[joined + 1].sequence == entries[joined].sequence + 1) {
+	for (const struct reader_entry *next = entries + 1;
+	     next < end && next->thread == entries->thread &&
+	     next->sequence == next[-1].sequence + 1;
+	     next++, joined++) {
 		struct walk before = *walk;
 
-		if (!readout_follows(reader, &entries[joined + 1], lost, walk))
+		if (!readout_follows(reader, next, lost, buffer, walk))
 			break;
 		walk_on(walk);
 		if (walk->stop != WALK_END) { /* it is read by itself */
@@ -345,9 +366,19 @@ static size_t readout_join(const struct reader *reader, const struct reader_entr
 			*walk = before;
 			break;
 		}
-		joined++;
 	}
 	return joined;
+}
+
+size_t readout_copy(const struct reader *reader, const struct reader_entry *entry, uint64_t lost,
+		    const uint64_t *buffer, struct walk *walk)
+{
+	bool published = DT_CHUNK_STATE(entry->word) == DT_CHUNK_PUBLISHED;
+
+	walk_events(walk);
+	return walk->count && published && walk->stop == WALK_END ?
+		       readout_join(reader, entry, lost, buffer, walk) :
+		       0;
 }
 
 /* Notes that their packet has been written. */
@@ -364,10 +395,9 @@ static void readout_note_joined(struct reader *reader, const struct reader_entry
 	}
 }
 
-struct error *readout_chunk(struct reader *reader, const struct reader_entry *entries, size_t count,
-			    bool force, enum readout_result *ret_result)
+struct error *readout_chunk(struct reader *reader, const struct reader_entry *entry, bool force,
+			    enum readout_result *ret_result)
 {
-	const struct reader_entry *entry = &entries[0];
 	struct stream *stream = readout_stream(reader, entry->thread);
 	struct reader_progress *progress = readout_progress(reader, entry->index, entry->word);
 	bool published = DT_CHUNK_STATE(entry->word) == DT_CHUNK_PUBLISHED;
@@ -378,16 +408,16 @@ struct error *readout_chunk(struct reader *reader, const struct reader_entry *en
 	readout_start(reader, entry, stream, &desc, &walk);
 	uint32_t end = progress->done + (uint32_t)walk.words * 8;
 	for (;;) {
-		walk_events(&walk);
-		size_t joined = walk.count && published && walk.stop == WALK_END ?
-					readout_join(reader, entries, count, desc.lost, &walk) :
-					0;
+		size_t joined;
+
+		if (!readahead_take(reader, entry, desc.lost, &walk, &joined))
+			joined = readout_copy(reader, entry, desc.lost, reader->buffer, &walk);
 		if (walk.stop == WALK_PENDING && walk.clock < reader->unfinished)
 			reader->unfinished = walk.clock;
-		struct error *error = readout_write(reader, stream, &walk);
+		struct error *error = readout_write(reader, stream, entry + 1 + joined, &walk);
 		if (error)
 			return error;
-		readout_note_joined(reader, entries + 1, joined, walk.clock);
+		readout_note_joined(reader, entry + 1, joined, walk.clock);
 		progress->begun = true;
 		progress->found += walk.count;
 		progress->clock = walk.clock;
