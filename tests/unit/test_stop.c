@@ -3,8 +3,11 @@
 #include "target.h"
 #include "thin.h"
 
+#include <dirent.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -97,6 +100,32 @@ static void wait_for_state(pid_t tid, char state)
 		usleep(1000);
 }
 
+/* ---- the order of requests ------------------------------------------------------------------- */
+
+static pid_t computing; /* this thread computes, all others sleep */
+static bool others_stood; /* when it was seized */
+static pid_t let_go_first; /* 0: no thread was let go yet */
+
+static void note_request(enum __ptrace_request request, pid_t tid)
+{
+	char path[64];
+
+	if (request == PTRACE_DETACH && !let_go_first)
+		let_go_first = tid;
+	if (request != PTRACE_SEIZE || tid != computing)
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/task", tid);
+	DIR *dir = opendir(path);
+	others_stood = true;
+	for (struct dirent *entry; (entry = readdir(dir));) {
+		pid_t other = atoi(entry->d_name);
+
+		if (other > 0 && other != computing)
+			others_stood &= target_state(other) == 't';
+	}
+	closedir(dir);
+}
+
 /* ---- threads that are let go late ------------------------------------------------------------ */
 
 static bool is_still_ours; /* the next seizure fails: an earlier stop has let go of it in vain */
@@ -136,6 +165,8 @@ long ptrace(enum __ptrace_request request, ...)
 	if (dies_before_passing && call.data &&
 	    (request == PTRACE_CONT || request == PTRACE_DETACH))
 		kill(getpid(), SIGKILL);
+	if (computing)
+		note_request(request, call.tid);
 	long result = ptrace_call_make(&call);
 	if (request == PTRACE_SEIZE && !result && signal_after_seize) {
 		syscall(SYS_tgkill, (long)call.tid, (long)call.tid, (long)signal_after_seize);
@@ -658,6 +689,97 @@ static void test_many_threads(void **state)
 	}
 	proc_close(proc);
 	target_end(&target);
+}
+
+#define SLEEPERS 8
+
+static void *sleep_for_ever(void *unused)
+{
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void *compute_for_ever(void *unused)
+{
+	for (;;)
+		__asm__ volatile("");
+	return NULL;
+}
+
+static pid_t start_sleepers(bool leader_computes)
+{
+	pid_t pid = fork();
+	pthread_t thread;
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (int i = 0; i < SLEEPERS; i++)
+		pthread_create(&thread, NULL, sleep_for_ever, NULL);
+	if (leader_computes)
+		compute_for_ever(NULL);
+	pthread_create(&thread, NULL, compute_for_ever, NULL);
+	sleep_for_ever(NULL);
+	_exit(1);
+}
+
+/* Waits until all threads are there, and all but one sleep; finds that one. */
+static pid_t find_computing(const struct proc *proc, size_t count)
+{
+	for (unsigned round = 0;; round++) {
+		struct tids tids = { 0 };
+		size_t asleep = 0;
+		pid_t found = 0;
+
+		no_error(threads_list(proc, &tids));
+		for (size_t i = 0; i < tids.count; i++) {
+			char state = target_state(tids.items[i]);
+
+			asleep += state == 'S';
+			found = state == 'R' ? tids.items[i] : found;
+		}
+		vec_free(&tids);
+		if (found && asleep == count - 1)
+			return found;
+		held_nap(round);
+	}
+}
+
+/* (S16) A thread that computes is held when all that sleep stand still, and is let go before
+ * them. */
+static void check_computing(bool leader_computes)
+{
+	size_t count = leader_computes ? SLEEPERS + 1 : SLEEPERS + 2;
+	pid_t pid = start_sleepers(leader_computes);
+	struct proc *proc = NULL;
+	struct stop *stop = NULL;
+
+	no_error(proc_open(pid, &proc));
+	computing = find_computing(proc, count);
+	assert_int_equal(computing == pid, leader_computes);
+	others_stood = false;
+	no_error(stop_all(proc, TIMEOUT_MS, &stop));
+	assert_true(others_stood);
+	assert_int_equal(stop_thread_count(stop), count);
+	assert_int_equal(stop_thread_tid(stop, 0), pid);
+	let_go_first = 0;
+	stop_release(stop, NULL);
+	assert_int_equal(let_go_first, computing);
+	computing = 0;
+	/* killed while it is held: nobody waits for the leader's end before the others' */
+	no_error(stop_all(proc, TIMEOUT_MS, &stop));
+	kill(pid, SIGKILL);
+	stop_release(stop, NULL);
+	assert_false(proc_is_alive(proc));
+	assert_true(proc->reaped && WIFSIGNALED(proc->reaped_status));
+	proc_close(proc);
+}
+
+static void test_computing_threads_are_held_last(void **state)
+{
+	check_computing(false);
+	check_computing(true);
 }
 
 /* To look for ends takes longer then than until the next look. */
@@ -1276,6 +1398,7 @@ int main(void)
 		cmocka_unit_test(test_killed_controllers),
 		cmocka_unit_test(test_storm),
 		cmocka_unit_test(test_many_threads),
+		cmocka_unit_test(test_computing_threads_are_held_last),
 		cmocka_unit_test(test_thousands_of_threads),
 		cmocka_unit_test(test_many_stop_late),
 		cmocka_unit_test(test_wait_fails),

@@ -249,7 +249,10 @@ void held_ask(struct stop *stop)
 	for (size_t i = 0; i < stop->threads.count; i++) {
 		struct held *held = &stop->threads.items[i];
 
-		if (held->state == HELD_SEIZED && !held->asked)
+		if (held->asked)
+			continue;
+		held->since_us = held_now_us();
+		if (held->state == HELD_SEIZED)
 			ptrace(PTRACE_INTERRUPT, held->tid, 0, 0);
 		held->asked = true;
 	}
@@ -268,6 +271,7 @@ static struct error *note_child(struct stop *stop, pid_t parent)
 	bool thread = stop->task_fd >= 0 && !faccessat(stop->task_fd, name, F_OK, 0);
 	bool sharer = !thread && !syscall(SYS_kcmp, parent, child, HELD_KCMP_VM, 0, 0);
 	return note(stop, (struct held){ .tid = (pid_t)child, .sharer = sharer, .asked = true,
+					 .since_us = held_now_us(),
 					 .stray = !thread && !sharer });
 }
 
@@ -447,7 +451,8 @@ static struct error *on_takeover(struct stop *stop, size_t index)
 	stop->executed |= held->tid == leader && proc_is_alive(stop->proc);
 	stop->threads.items[index].state = HELD_GONE;
 	if (renamed && stop->task_fd >= 0)
-		return note(stop, (struct held){ .tid = leader, .asked = true });
+		return note(stop, (struct held){ .tid = leader, .asked = true,
+						 .since_us = held_now_us() });
 	if (renamed)
 		unreleased_add(leader, stop->proc->own_child);
 	return NULL;
@@ -569,6 +574,26 @@ static void reap(struct stop *stop, size_t index)
 	}
 }
 
+static void note_release(struct stop *stop, struct held *held)
+{
+	uint64_t us = held_now_us() - held->since_us;
+
+	if (us > stop->longest_us)
+		stop->longest_us = us;
+	held->state = HELD_GONE;
+}
+
+void held_let_run(struct stop *stop, size_t index)
+{
+	struct held *held = &stop->threads.items[index];
+
+	assert(!stop->remote); /* S2 */
+	if (held->state != HELD_STOPPED || held->adopted || held->rewound)
+		return;
+	if (!ptrace(PTRACE_DETACH, held->tid, 0, 0))
+		note_release(stop, held);
+}
+
 void held_release(struct stop *stop, size_t index)
 {
 	struct held *held = &stop->threads.items[index];
@@ -584,13 +609,13 @@ void held_release(struct stop *stop, size_t index)
 		if (waitpid(held->tid, &status, WNOHANG | __WALL) == held->tid &&
 		    !WIFSTOPPED(status))
 			note_end(stop, held, status);
-		held->state = HELD_GONE;
+		note_release(stop, held);
 	}
 	if (held->state == HELD_STOPPED) {
 		if (ptrace(PTRACE_DETACH, held->tid, 0, 0) && errno == ESRCH)
 			reap(stop, index);
 		else
-			held->state = HELD_GONE;
+			note_release(stop, held);
 	}
 	if (held->state == HELD_SEIZED && !held->asked) /* it can be let go when it has stopped */
 		ptrace(PTRACE_INTERRUPT, held->tid, 0, 0);

@@ -36,6 +36,8 @@ struct held {
 	enum held_state state;
 	bool sharer; /* belongs to another process that shares the memory (H13) */
 	bool asked; /* to stop */
+	uint64_t since_us; /* when it was asked, or taken over */
+	bool computes; /* let go first (S16) */
 	bool adopted; /* was in our ptrace stop before, and stays in it */
 	bool stray; /* a forked child that ptrace attached us to: let go at once */
 	bool ended; /* a leader that has ended while others live: it never stops */
@@ -49,16 +51,20 @@ struct remote;
 
 struct stop {
 	struct proc *proc;
-	VEC(struct held) threads; /* without HELD_GONE ones by the time the caller sees it */
+	/* without HELD_GONE ones by the time the caller sees it, and the leader first */
+	VEC(struct held) threads;
 	int task_fd; /* /proc/PID/task; -1: one thread only */
 	bool executed; /* the process began another program meanwhile */
 	bool quits; /* stop_all_or_quit, stop_one_or_quit */
+	bool raised; /* the caller's priority (realtime.h) */
 	bool starved; /* stop_one.c: a thread that was tried has no processor */
 	struct remote *remote; /* remote call in progress; NULL: none */
-	uint64_t since_us;
 	uint64_t looked_us; /* held.c: time of the last look for ends, or of the last seize */
+	uint64_t longest_us; /* for which a thread was held that is let go */
 	long alone_number; /* sharers.c */
 	struct tids alone_threads;
+	struct tids computing; /* computing.c */
+	bool spares; /* threads that compute aren't seized yet (S16) */
 };
 
 /* Remembers what the verdict over the process's filters, if there is one, says to restarts. */
@@ -95,6 +101,8 @@ struct error *held_wait(struct stop *stop, size_t index, uint64_t deadline_us);
  * shows in no other way (waitpid goes on reporting nothing). If it isn't ours, it becomes
  * HELD_GONE, and the process has begun another program. */
 void held_check_replaced(struct stop *stop, struct held *held);
+/* Lets the thread go at once, if that needs no more than to say so. Otherwise it stays as it is. */
+void held_let_run(struct stop *stop, size_t index);
 /* Lets the thread go so that the stop is invisible; it becomes HELD_GONE. */
 void held_release(struct stop *stop, size_t index);
 /* Removes HELD_GONE threads from the list. */

@@ -28,7 +28,7 @@ struct error *stop_new(struct proc *proc, bool all, struct stop **ret_stop)
 
 	if (!stop)
 		return error_new(ERROR_FAILED, "out of memory");
-	*stop = (struct stop){ .proc = proc, .task_fd = -1, .since_us = held_now_us() };
+	*stop = (struct stop){ .proc = proc, .task_fd = -1 };
 	held_note_verdict(proc);
 	snprintf(path, sizeof(path), "/proc/%d/task", proc->pid);
 	if (all)
@@ -46,10 +46,16 @@ struct error *stop_new(struct proc *proc, bool all, struct stop **ret_stop)
 		free(stop);
 		return err;
 	}
-	realtime_begin();
 	syscall_timeout_begin();
 	*ret_stop = stop;
 	return NULL;
+}
+
+void stop_raise(struct stop *stop)
+{
+	if (!stop->raised)
+		realtime_begin();
+	stop->raised = true;
 }
 
 static void let_go(struct stop *stop, size_t index)
@@ -61,10 +67,23 @@ static void let_go(struct stop *stop, size_t index)
 	held_release(stop, index);
 }
 
-/* The leader goes last: if all were killed, its end shows only when the others are gone. */
+/* Threads that compute go first (S16). */
+static void let_computing_go(struct stop *stop)
+{
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		const struct held *held = &stop->threads.items[i];
+
+		if (held->computes && held->tid != stop->proc->held_tid)
+			held_let_run(stop, i);
+	}
+}
+
+/* Of the others, the leader goes last: if all were killed, its end shows only when the others are
+ * gone. */
 void stop_let_go(struct stop *stop, bool only_stopped)
 {
 	mem_set_stopped_thread(stop->proc, 0);
+	let_computing_go(stop);
 	for (int leader = 0; leader < 2; leader++) {
 		for (size_t i = 0; i < stop->threads.count; i++) {
 			const struct held *held = &stop->threads.items[i];
@@ -84,19 +103,22 @@ void stop_release(struct stop *stop, uint64_t *ret_us)
 	assert(!stop->remote); /* S2 */
 	stop_let_go(stop, false);
 	if (ret_us)
-		*ret_us = held_now_us() - stop->since_us;
+		*ret_us = stop->longest_us;
 	syscall_timeout_end();
-	realtime_end();
+	if (stop->raised)
+		realtime_end();
 	cleanup_close(&stop->task_fd);
 	vec_free(&stop->threads);
 	vec_free(&stop->alone_threads);
+	vec_free(&stop->computing);
 	free(stop);
 	unreleased_settle();
 }
 
 struct error *stop_take_held(struct stop *stop, pid_t tid)
 {
-	struct held held = { .tid = tid, .adopted = true, .state = HELD_STOPPED };
+	struct held held = { .tid = tid, .adopted = true, .state = HELD_STOPPED,
+			     .since_us = held_now_us() };
 
 	if (ptrace(PTRACE_GETREGS, tid, 0, &held.regs)) {
 		if (errno == ESRCH)

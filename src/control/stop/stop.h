@@ -49,7 +49,8 @@ struct error *stop_thread(struct proc *proc, pid_t tid, unsigned timeout_ms,
  * seized with PTRACE_O_TRACESYSGOOD. */
 struct error *stop_adopt(struct proc *proc, pid_t tid, struct stop **ret_stop);
 
-/* Lets all threads go and frees `stop`. Safe on NULL. *ret_us, if not NULL: microseconds held. */
+/* Lets all threads go and frees `stop`. Safe on NULL. *ret_us, if not NULL: the longest time
+ * for which a thread was held, in microseconds. */
 void stop_release(struct stop *stop, uint64_t *ret_us);
 static inline void cleanup_stop(struct stop **stop)
 {

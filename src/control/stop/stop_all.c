@@ -4,7 +4,8 @@
  * Passes over /proc/PID/task seize threads, which run on, and only then ask them to stop: with many
  * threads the first would wait for all others to be seized. A pass that finds no new thread while
  * all threads known so far stand still is the last one: every thread that could make another is
- * known. Clones of seized threads are ours from birth (PTRACE_O_TRACECLONE).
+ * known. Clones of seized threads are ours from birth (PTRACE_O_TRACECLONE). The first pass leaves
+ * out threads that compute (S16, computing.h): they run on until the others stand still.
  *
  * The directory alone can't be trusted: the kernel ends its list at a thread that ends just then,
  * and the threads behind that one are missing. So the kernel's count of threads decides (S4): while
@@ -28,6 +29,7 @@
 #include "control/base/interrupt.h"
 #include "control/proc/proc_status.h"
 #include "control/proc/unreleased.h"
+#include "computing.h"
 #include "fitness.h"
 #include "rseq.h"
 #include "sharers.h"
@@ -60,12 +62,20 @@ static bool is_known(const struct stop *stop, pid_t tid, size_t *hint)
 	return false;
 }
 
-static struct error *take_new(struct stop *stop, pid_t tid, size_t *hint, bool *found)
+/* Where in the lists of threads the next one is expected. */
+struct hints {
+	size_t known, computing;
+};
+
+static struct error *take_new(struct stop *stop, pid_t tid, struct hints *hints, bool *found)
 {
 	bool ours = false;
 	struct error *err = NULL;
 
-	if (tid <= 0 || is_known(stop, tid, hint))
+	if (tid <= 0 || is_known(stop, tid, &hints->known))
+		return NULL;
+	bool computes = computing_has(stop, tid, &hints->computing);
+	if (computes && stop->spares)
 		return NULL;
 	if (tid == stop->proc->held_tid) {
 		ours = true;
@@ -73,6 +83,8 @@ static struct error *take_new(struct stop *stop, pid_t tid, size_t *hint, bool *
 	} else {
 		err = held_seize(stop, tid, false, &ours);
 	}
+	if (computes && ours && !err)
+		stop->threads.items[stop->threads.count - 1].computes = true;
 	*found |= ours;
 	return err;
 }
@@ -82,7 +94,7 @@ static struct error *take_threads(struct stop *stop, bool *ret_found)
 {
 	char buffer[32768] __attribute__((aligned(8)));
 	struct error *err = NULL;
-	size_t hint = 0;
+	struct hints hints = { 0 };
 	ssize_t n = 0;
 
 	*ret_found = false;
@@ -91,7 +103,7 @@ static struct error *take_threads(struct stop *stop, bool *ret_found)
 		for (ssize_t at = 0; !err && at < n;) {
 			const struct dirent_raw *entry = (const void *)(buffer + at);
 
-			err = take_new(stop, atoi(entry->name), &hint, ret_found);
+			err = take_new(stop, atoi(entry->name), &hints, ret_found);
 			at += entry->length;
 		}
 	}
@@ -156,7 +168,7 @@ static struct error *look_at_all(struct stop *stop, bool closely, pid_t *ret_run
 				 pid_t *ret_stuck)
 {
 	pid_t ended = 0;
-	bool others = false;
+	bool others = stop->spares;
 
 	*ret_running = 0;
 	*ret_stuck = 0;
@@ -184,7 +196,7 @@ static struct error *look_at_all(struct stop *stop, bool closely, pid_t *ret_run
 /* Doesn't wait for an ended leader of living threads: its end shows when they are gone. */
 static void leave_ended(struct stop *stop)
 {
-	bool others = false;
+	bool others = stop->spares;
 
 	for (size_t i = 0; i < stop->threads.count; i++)
 		others |=
@@ -264,28 +276,41 @@ static bool is_starved(const struct stop *stop, pid_t tid, uint64_t us)
 	return false;
 }
 
+/* As in the kernel's list: whoever takes the first of the threads that will do takes the leader. */
+static void put_leader_first(struct stop *stop)
+{
+	struct held *items = stop->threads.items;
+	size_t leader = 0;
+
+	while (leader < stop->threads.count && items[leader].tid != stop->proc->pid)
+		leader++;
+	if (!leader || leader == stop->threads.count)
+		return;
+	struct held first = items[leader];
+	memmove(items + 1, items, leader * sizeof(*items));
+	items[0] = first;
+}
+
 /* Tries once. *ret_stuck: the thread that prevented it; all stopped threads are released then. */
 static struct error *hold_all(struct stop *stop, uint64_t deadline_us, pid_t *ret_stuck)
 {
 	uint64_t begin = held_now_us();
 	struct error *err;
-	bool found, held = false;
+	bool found;
 
 	*ret_stuck = 0;
 	do {
 		if ((err = take_threads(stop, &found)))
 			return err;
-		if (!held) {
-			held = true;
-			stop->since_us = held_now_us();
-		}
 		held_ask(stop);
 		if ((err = wait_all(stop, deadline_us, ret_stuck)))
 			return err;
 		leave_ended(stop);
 		held_compact(stop);
-		if (stop->executed || !stop->threads.count)
+		if (stop->executed || (!stop->threads.count && !stop->spares))
 			return held_gone(stop);
+		found |= stop->spares;
+		stop->spares = false;
 		if (!*ret_stuck && !found && (err = sharers_take(stop, &found)))
 			return err;
 		if (!*ret_stuck && !found && has_unlisted(stop)) { /* S4 */
@@ -293,6 +318,7 @@ static struct error *hold_all(struct stop *stop, uint64_t deadline_us, pid_t *re
 			*ret_stuck = found ? 0 : stop->proc->pid;
 		}
 	} while (!*ret_stuck && found);
+	put_leader_first(stop);
 	if (!*ret_stuck && !has_fit_thread(stop))
 		*ret_stuck = stop->threads.items[0].tid;
 	if (*ret_stuck)
@@ -313,6 +339,8 @@ static struct error *hold_process(struct proc *proc, unsigned timeout_ms, bool q
 		return err;
 	stop->quits = quits;
 	for (;;) {
+		computing_look(stop);
+		stop_raise(stop);
 		sharers_look(stop);
 		err = hold_all(stop, deadline, &stuck);
 		if (err || !stuck)

@@ -101,10 +101,10 @@ static struct error *hold_one(struct proc *proc, const struct tids *among, unsig
 	if (err)
 		return err;
 	stop->quits = quits;
+	stop_raise(stop);
 	while (!err && !fit) {
 		struct tids tids = { 0 };
 
-		stop->since_us = held_now_us();
 		stop->starved = false;
 		if (!among)
 			err = threads_list(proc, &tids);
@@ -182,6 +182,7 @@ struct error *stop_adopt(struct proc *proc, pid_t tid, struct stop **ret_stop)
 
 	if (err)
 		return err;
+	stop_raise(stop);
 	err = stop_take_held(stop, tid);
 	if (!err)
 		err = to_event_stop(stop, tid);

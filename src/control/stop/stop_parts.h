@@ -10,6 +10,9 @@
 
 /* A stop that holds no thread yet. all: it is for all threads of the process. */
 struct error *stop_new(struct proc *proc, bool all, struct stop **ret_stop);
+/* Raises the priority with which the caller runs until the stop is released: before threads are
+ * held, and not for what can be done at leisure. */
+void stop_raise(struct stop *stop);
 /* Adds a thread that is in a ptrace stop of ours already, and stays in it on release. */
 struct error *stop_take_held(struct stop *stop, pid_t tid);
 /* Fails if the process has begun another program before its threads were held (H33). */
