@@ -1,11 +1,14 @@
 /*
  * fencing_page.c - what the control page says to the agent of fences and thread blocks.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "control/base/cleanup.h"
 #include "control/proc/proc_status.h"
 #include "fencing.h"
+
+#define TID_OFFSET_MAX 0x2d0u /* in a thread block of glibc's */
 
 static bool has_glibc(const struct session *session)
 {
@@ -29,7 +32,7 @@ uint32_t fencing_flags(const struct session *session, unsigned closed)
 /* Where a thread block of glibc's or musl's has the tid; 0: nowhere. */
 static uint32_t find_tid(const struct session *session, uint64_t block, uint32_t tid)
 {
-	static const uint32_t offsets[] = { 0x2d0, 0x30, 0x38 };
+	static const uint32_t offsets[] = { TID_OFFSET_MAX, 0x30, 0x38 };
 	uint64_t self = 0;
 	uint32_t word = 0;
 
@@ -62,24 +65,28 @@ static bool have_tids(const struct session *session, const struct stop *stop, si
 		      size_t count, uint32_t offset)
 {
 	struct mem_piece pieces[MEM_PIECES_MAX];
-	uint64_t selves[MEM_PIECES_MAX / 2];
-	uint32_t tids[MEM_PIECES_MAX / 2];
-	size_t n = 0;
+	uint8_t blocks[MEM_PIECES_MAX][TID_OFFSET_MAX + sizeof(uint32_t)];
 
+	assert(offset <= TID_OFFSET_MAX && count <= MEM_PIECES_MAX);
+	/* a piece per thread, with all that is between: each piece costs as much as a small read */
 	for (size_t i = 0; i < count; i++) {
 		uint64_t block = stop_thread_block(stop, from + i);
 
 		if (!block)
 			return false;
-		pieces[n++] = (struct mem_piece){ taddr_of(block), &selves[i], sizeof(selves[i]) };
-		pieces[n++] = (struct mem_piece){ taddr_of(block + offset), &tids[i],
-						  sizeof(tids[i]) };
+		pieces[i] = (struct mem_piece){ taddr_of(block), blocks[i],
+						offset + sizeof(uint32_t) };
 	}
-	if (!mem_read_many(session->proc, pieces, n))
+	if (!mem_read_many(session->proc, pieces, count))
 		return false;
 	for (size_t i = 0; i < count; i++) {
-		if (selves[i] != stop_thread_block(stop, from + i) ||
-		    tids[i] != (uint32_t)stop_thread_tid(stop, from + i))
+		uint64_t self;
+		uint32_t tid;
+
+		memcpy(&self, blocks[i], sizeof(self));
+		memcpy(&tid, blocks[i] + offset, sizeof(tid));
+		if (self != stop_thread_block(stop, from + i) ||
+		    tid != (uint32_t)stop_thread_tid(stop, from + i))
 			return false;
 	}
 	return true;
@@ -93,7 +100,7 @@ static bool all_have_tids(const struct session *session, const struct stop *stop
 	if (session->proc->nested || !offset)
 		return false;
 	for (size_t i = 1; i < all; i += count) {
-		count = all - i < MEM_PIECES_MAX / 2 ? all - i : MEM_PIECES_MAX / 2;
+		count = all - i < MEM_PIECES_MAX ? all - i : MEM_PIECES_MAX;
 		if (!have_tids(session, stop, i, count, offset))
 			return false;
 	}
