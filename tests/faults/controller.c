@@ -645,47 +645,50 @@ static void prepare_following(struct fixture *f)
 		exit(1);
 }
 
+/* Steps go on after an error, as the daemon's do. Returns the first. */
+static struct error *step_until(struct fixture *f, bool (*is_over)(void), uint64_t until)
+{
+	struct error *first = NULL;
+
+	while (!is_over() && now_ms() < until) {
+		struct error *error = session_step(f->session, 5);
+
+		if (first)
+			error_free(error);
+		first = first ? first : error;
+	}
+	return first;
+}
+
+static bool have_programs_ended(void)
+{
+	return __atomic_load_n(&shared->programs_ended, __ATOMIC_SEQ_CST) >=
+	       shared->programs_wanted;
+}
+
 /* The target begins a program, which does its work whether or not it can be traced. */
 static struct error *act_follow(struct fixture *f)
 {
-	uint64_t until = now_ms() + PATIENCE_MS;
-	struct error *error = NULL;
-
 	__atomic_fetch_add(&shared->programs_wanted, 1, __ATOMIC_SEQ_CST);
-	while (!error && __atomic_load_n(&shared->programs_ended, __ATOMIC_SEQ_CST) <
-				 shared->programs_wanted) {
-		error = session_step(f->session, 5);
-		if (now_ms() > until) {
-			trouble("the program that the target began doesn't end");
-			break;
-		}
-	}
-	while (shared->programs_ended < shared->programs_wanted && now_ms() < until)
-		usleep(1000);
-	if (shared->program_status && !inject_has_killed())
+	struct error *error = step_until(f, have_programs_ended, now_ms() + PATIENCE_MS);
+	if (!have_programs_ended())
+		trouble("the program that the target began doesn't end");
+	else if (shared->program_status && !inject_has_killed())
 		trouble("the program that the target began: status 0x%x", shared->program_status);
 	return error;
+}
+
+static bool is_program_begun(void)
+{
+	return __atomic_load_n(&shared->program_pid, __ATOMIC_SEQ_CST) || have_programs_ended();
 }
 
 /* The same, with a program that lives on until the session has ended. */
 static struct error *act_follow_stay(struct fixture *f)
 {
-	uint64_t until = now_ms() + PATIENCE_MS;
-	struct error *error = NULL;
-
 	shared->programs_stay = 1;
 	__atomic_fetch_add(&shared->programs_wanted, 1, __ATOMIC_SEQ_CST);
-	while (!__atomic_load_n(&shared->program_pid, __ATOMIC_SEQ_CST) &&
-	       __atomic_load_n(&shared->programs_ended, __ATOMIC_SEQ_CST) <
-		       shared->programs_wanted &&
-	       now_ms() < until) {
-		struct error *step_error = session_step(f->session, 5);
-
-		if (error)
-			error_free(step_error);
-		error = error ? error : step_error;
-	}
-	return error;
+	return step_until(f, is_program_begun, now_ms() + PATIENCE_MS);
 }
 
 /* Nothing of ours is in the program (H32), which goes on to its end. */
@@ -694,8 +697,7 @@ static void judge_program(struct fixture *f)
 	uint64_t until = now_ms() + PATIENCE_MS;
 	char path[64], line[512];
 
-	while (!shared->program_pid && shared->programs_ended < shared->programs_wanted &&
-	       now_ms() < until)
+	while (!is_program_begun() && now_ms() < until)
 		usleep(1000);
 	snprintf(path, sizeof(path), "/proc/%d/maps", shared->program_pid);
 	FILE *maps = shared->program_pid ? fopen(path, "re") : NULL;
@@ -707,11 +709,9 @@ static void judge_program(struct fixture *f)
 	if (maps)
 		fclose(maps);
 	__atomic_store_n(&shared->programs_stay, 0, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&shared->programs_ended, __ATOMIC_SEQ_CST) <
-		       shared->programs_wanted &&
-	       now_ms() < until)
+	while (!have_programs_ended() && now_ms() < until)
 		usleep(1000);
-	if (shared->programs_ended < shared->programs_wanted)
+	if (!have_programs_ended())
 		trouble("the program that the target began doesn't end");
 	else if (shared->program_status && !verdict->report.killed)
 		trouble("the program that the target began: status 0x%x", shared->program_status);
