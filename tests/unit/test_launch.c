@@ -194,7 +194,7 @@ static void run_hello(const char *name, bool dynamic)
 
 static size_t writes_left = SIZE_MAX; /* then one fails */
 
-/* The linker hands all calls of mem_write to this one. */
+/* The linker hands all calls of mem_write and mem_read to these. */
 struct error *__real_mem_write(struct proc *proc, taddr to, const void *from, size_t size);
 struct error *__wrap_mem_write(struct proc *proc, taddr to, const void *from, size_t size);
 struct error *__wrap_mem_write(struct proc *proc, taddr to, const void *from, size_t size)
@@ -202,6 +202,45 @@ struct error *__wrap_mem_write(struct proc *proc, taddr to, const void *from, si
 	if (writes_left != SIZE_MAX && !writes_left--)
 		return error_new(ERROR_FAILED, "no write");
 	return __real_mem_write(proc, to, from, size);
+}
+
+static size_t reads_left = SIZE_MAX; /* likewise */
+
+struct error *__real_mem_read(struct proc *proc, taddr from, void *to, size_t n);
+struct error *__wrap_mem_read(struct proc *proc, taddr from, void *to, size_t n);
+struct error *__wrap_mem_read(struct proc *proc, taddr from, void *to, size_t n)
+{
+	if (reads_left != SIZE_MAX && !reads_left--)
+		return error_new(ERROR_FAILED, "no read");
+	return __real_mem_read(proc, from, to, n);
+}
+
+/* Runs a program in which that read fails. Returns how many were left to it. */
+static size_t run_with_reads(size_t left)
+{
+	struct launch *launch = start("/bin/true", NULL);
+	bool loaded = false;
+
+	reads_left = left;
+	struct error *error = launch_run_to_loaded(launch, &loaded);
+	size_t rest = reads_left;
+	reads_left = SIZE_MAX;
+	assert_true(!error || error_kind(error) != ERROR_GONE);
+	error_free(error);
+	no_error(launch_go(launch));
+	assert_int_equal(await_end(launch), 0);
+	launch_free(launch);
+	return rest;
+}
+
+/* What the loader has done can't be read: the program isn't let run on to a breakpoint that it
+ * never meets again. */
+static void test_failed_reads(void **state)
+{
+	size_t many = 1000000, count = many - run_with_reads(many);
+
+	for (size_t i = 1; i <= 8 && i <= count; i++)
+		assert_int_equal(run_with_reads(count - i), SIZE_MAX);
 }
 
 /* A breakpoint of ours can't be written, or not be removed at once: the program goes on (H32). */
@@ -443,6 +482,7 @@ int main(void)
 		cmocka_unit_test(test_first_instruction),
 		cmocka_unit_test(test_kinds_of_programs),
 		cmocka_unit_test(test_failed_writes),
+		cmocka_unit_test(test_failed_reads),
 		cmocka_unit_test(test_never_let_go_is_killed),
 		cmocka_unit_test(test_killed_in_our_hand),
 		cmocka_unit_test(test_ended_in_our_hand),

@@ -488,13 +488,12 @@ struct error *launch_run_to_loaded(struct launch *launch, bool *ret_loaded)
 	if (err || !found)
 		return err;
 	mem_set_stopped_thread(launch->proc, launch->pid);
-	for (;;) {
+	for (bool done = false; !err && !done;) {
 		err = run_to(launch, loader.notify);
-		if (err || loader_is_done(launch->proc, &loader))
-			break;
-		err = step(launch);
-		if (err)
-			break;
+		if (!err)
+			err = loader_look(launch->proc, &loader, &done);
+		if (!err && !done)
+			err = step(launch);
 	}
 	mem_set_stopped_thread(launch->proc, 0);
 	if (!err && !to_event_stop(launch))

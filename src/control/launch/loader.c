@@ -166,13 +166,17 @@ struct error *loader_find(struct proc *proc, struct loader *ret_loader, bool *re
 	return NULL;
 }
 
-bool loader_is_done(struct proc *proc, const struct loader *loader)
+struct error *loader_look(struct proc *proc, const struct loader *loader, bool *ret_done)
 {
+	struct error *err = NULL;
+	struct r_debug debug = { 0 };
 	uint64_t at = loader->debug.v;
-	struct r_debug debug;
 
-	if (!at && !read_at(proc, loader->debug_pointer.v, &at, sizeof(at)))
-		return false;
-	return at && read_at(proc, at, &debug, sizeof(debug)) && debug.r_map &&
-	       debug.r_state == RT_CONSISTENT;
+	if (!at)
+		err = mem_read(proc, loader->debug_pointer, &at, sizeof(at));
+	if (!err && at)
+		err = mem_read(proc, taddr_of(at), &debug, sizeof(debug));
+	if (!err)
+		*ret_done = at && debug.r_map && debug.r_state == RT_CONSISTENT;
+	return err;
 }

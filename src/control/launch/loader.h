@@ -19,7 +19,8 @@ struct loader {
 /* *ret_found false: the program is static, or its loader unknown. */
 struct error *loader_find(struct proc *proc, struct loader *ret_loader, bool *ret_found);
 
-/* During a call of `notify`: are all libraries mapped and relocated? */
-bool loader_is_done(struct proc *proc, const struct loader *loader);
+/* During a call of `notify`: are all libraries mapped and relocated? A failure is no `false`: there
+ * may be no further call. */
+struct error *loader_look(struct proc *proc, const struct loader *loader, bool *ret_done);
 
 #endif
