@@ -10,7 +10,9 @@
 #include <time.h>
 
 #include "control/proc/cpu_samples.h"
+#include "control/base/cleanup.h"
 #include "control/proc/proc.h"
+#include "control/remote/syscall_gadget.h"
 #include "place.h"
 
 /* A child that does something and waits for its end. */
@@ -484,6 +486,34 @@ static void test_cpu_samples_of_none(void **state)
 	cpu_samples_free(NULL);
 }
 
+/* Instructions to borrow are the program's: dyntrace's memory, with copies of them, may be the one
+ * that the call unmaps. */
+static void test_gadgets_of_the_program(void **unused)
+{
+	static const uint8_t code[2][16] = {
+		{ 0x0f, 0x05, 0xc3, 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 },
+		{ 0x0f, 0x05, 0xc3, 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 },
+	};
+	char *paths[] = { (char *)"/memfd:dyntrace-code (deleted)", (char *)"/program" };
+	struct mapping items[2];
+	const struct maps maps = { .items = items, .count = 2 };
+	_cleanup_(cleanup_proc) struct proc *proc = NULL;
+	struct syscall_gadgets found;
+
+	for (size_t i = 0; i < 2; i++)
+		items[i] = (struct mapping){ .start = taddr_of((uint64_t)code[i]),
+					     .end = taddr_of((uint64_t)code[i] + sizeof(code[i])),
+					     .prot = PROT_READ | PROT_EXEC,
+					     .path = paths[i] };
+	no_error(proc_open(getpid(), &proc));
+	for (int again = 0; again < 2; again++) {
+		no_error(syscall_gadget_find(proc, &maps, &found));
+		assert_int_equal(found.call.v, (uint64_t)code[1]);
+		assert_int_equal(found.restorer.v, (uint64_t)code[1] + 3);
+		proc->gadget_call = (uint64_t)code[0]; /* as found before */
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -496,7 +526,7 @@ int main(void)
 		cmocka_unit_test(test_find),
 		cmocka_unit_test(test_cpu_samples), cmocka_unit_test(test_cpu_samples_of_none),
 		cmocka_unit_test(test_memory_and_maps), cmocka_unit_test(test_exact_bounds),
-		cmocka_unit_test(test_mapping_is_confirmed),
+		cmocka_unit_test(test_mapping_is_confirmed), cmocka_unit_test(test_gadgets_of_the_program),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

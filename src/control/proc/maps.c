@@ -105,6 +105,13 @@ struct error *maps_read(const struct proc *proc, struct maps *ret_maps)
 	return error_wrap(maps_parse(text, ret_maps), "cannot understand /proc/%d/maps", proc->pid);
 }
 
+bool mapping_is_ours(const struct mapping *mapping)
+{
+	static const char ours[] = "/memfd:dyntrace-";
+
+	return strncmp(mapping->path, ours, sizeof(ours) - 1) == 0;
+}
+
 const struct mapping *maps_find(const struct maps *maps, taddr address)
 {
 	size_t n = sorted_count(maps->count, i, maps->items[i].end.v <= address.v);

@@ -75,7 +75,7 @@ static struct error *search_all(struct proc *proc, const struct maps *maps, stru
 			const struct mapping *mapping = &maps->items[i];
 
 			if (!(mapping->prot & PROT_EXEC) || is_likely(mapping) != likely ||
-			    !strcmp(mapping->path, "[vsyscall]"))
+			    !strcmp(mapping->path, "[vsyscall]") || mapping_is_ours(mapping))
 				continue;
 			if (search_mapping(proc, mapping, search, block))
 				return NULL;
@@ -90,7 +90,8 @@ static bool still_there(struct proc *proc, const struct maps *maps, uint64_t at,
 	const struct mapping *mapping = maps_find(maps, taddr_of(at));
 	uint8_t now[16];
 
-	if (!mapping || !(mapping->prot & PROT_EXEC) || mapping->end.v - at < n)
+	if (!mapping || !(mapping->prot & PROT_EXEC) || mapping->end.v - at < n ||
+	    mapping_is_ours(mapping))
 		return false;
 	struct error *err = mem_read(proc, taddr_of(at), now, n);
 	error_free(err);
