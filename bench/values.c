@@ -3,13 +3,16 @@
  * rounds.
  * "rdtsc" reads the clock instead; "backtrace:N" and "libunwind:N" have libc and libunwind find the callers of N calls in each
  * other. Without such a library it says so, and ends with 77.
+ * "shut-NAME" has a handler that blocks all signals; "far-NAME" calls from a stack of its own, as coroutines do.
  */
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <ucontext.h>
 #include <x86intrin.h>
 
 #define KEEP __attribute__((noipa))
@@ -103,14 +106,65 @@ static void run(const char *name, long calls)
 	}
 }
 
-int main(int argc, char **argv)
+static void measure(const char *name, long calls)
 {
-	long calls = argc > 2 ? atol(argv[2]) : 100000;
 	double best = 1e18;
 
-	if (argc > 1 && !strncmp(argv[1], "backtrace", 9))
+	for (int i = 0; i < ROUNDS; i++) {
+		double start = now();
+
+		run(name, calls);
+		double took = (now() - start) / (double)calls;
+		best = took < best ? took : best;
+	}
+	printf("%.2f\n", best);
+}
+
+static const char *far_name;
+static long far_calls;
+
+static void measure_far(void)
+{
+	measure(far_name, far_calls);
+}
+
+static void go_far(const char *name, long calls)
+{
+	static char stack[1 << 18];
+	static ucontext_t here, there;
+
+	far_name = name;
+	far_calls = calls;
+	getcontext(&there);
+	there.uc_stack.ss_sp = stack;
+	there.uc_stack.ss_size = sizeof(stack);
+	there.uc_link = &here;
+	makecontext(&there, measure_far, 0);
+	swapcontext(&here, &there);
+}
+
+static void ignore(int signal)
+{
+	sink += signal;
+}
+
+static void block_in_handler(void)
+{
+	struct sigaction action = { .sa_handler = ignore };
+
+	sigfillset(&action.sa_mask);
+	sigaction(SIGUSR2, &action, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "";
+	long calls = argc > 2 ? atol(argv[2]) : 100000;
+
+	if (!strncmp(name, "backtrace", 9))
 		find_callers = backtrace;
-	if (argc > 1 && !strncmp(argv[1], "libunwind", 9)) {
+#ifndef ALONE
+	if (!strncmp(name, "libunwind", 9)) {
 		void *library = dlopen("libunwind.so.8", RTLD_NOW);
 
 		*(void **)&find_callers = library ? dlsym(library, "unw_backtrace") : NULL;
@@ -119,14 +173,14 @@ int main(int argc, char **argv)
 			return 77;
 		}
 	}
-
-	for (int i = 0; argc > 1 && i < ROUNDS; i++) {
-		double start = now();
-
-		run(argv[1], calls);
-		double took = (now() - start) / (double)calls;
-		best = took < best ? took : best;
+#endif
+	if (!strncmp(name, "shut-", 5)) {
+		block_in_handler();
+		name += 5;
 	}
-	printf("%.2f\n", best);
+	if (!strncmp(name, "far-", 4))
+		go_far(name + 4, calls);
+	else if (*name)
+		measure(name, calls);
 	return 0;
 }

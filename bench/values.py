@@ -29,13 +29,26 @@ CASES = [
     ("backtrace, 4 frames of its own", "deep:4", 5000, ["--probe", "leaf", "-t", "backtrace"], 8),
     ("backtrace, 20 frames of its own", "deep:20", 5000, ["--probe", "leaf", "-t", "backtrace"], None),
 ]
+# Where plain loads need more proof, or have none: the same, in a static program (the name begins with "static-"), in one with a
+# handler that blocks all signals, and on a stack that nobody knows.
+HARD_CASES = [
+    ("static: one string of 20 bytes, a literal", "static-text", 5000, ["--function", "text"], 12),
+    ("static: one string of 20 bytes, in the heap", "static-heap", 5000, ["--function", "text"], 12),
+    ("static: backtrace, 4 frames of its own", "static-deep:4", 5000, ["--probe", "leaf", "-t", "backtrace"], 22),
+    ("a handler blocks: one string, a literal", "shut-text", 5000, ["--function", "text"], 12),
+    ("a handler blocks: one string, in the heap", "shut-heap", 5000, ["--function", "text"], 12),
+    ("unknown stack: one string, a literal", "far-text", 5000, ["--function", "text"], 12),
+    ("unknown stack: one string, in the heap", "far-heap", 5000, ["--function", "text"], 12),
+    ("unknown stack: backtrace, 4 frames of its own", "far-deep:4", 5000, ["--probe", "leaf", "-t", "backtrace"], 22),
+]
 PEERS = [("backtrace() of libc", "backtrace"), ("unw_backtrace() of libunwind", "libunwind")]
 COPIES, FUNCTIONS = 120, 600
 FIRST_PROBE_GOAL = 0.3
 
 
 def measure(program, name, calls, tracer=()):
-    done = subprocess.run([*tracer, program, name, str(calls)], capture_output=True, text=True)
+    words = [program + "-static", name.removeprefix("static-")] if name.startswith("static-") else [program, name]
+    done = subprocess.run([*tracer, *words, str(calls)], capture_output=True, text=True)
     return float(done.stdout.split()[-1]) if done.returncode == 0 and done.stdout else None
 
 
@@ -55,14 +68,14 @@ def hits(bench, program, rounds):
     found = {}
     for _ in range(rounds):
         least(found, "rdtsc", measure(program, "rdtsc", 1000000))
-        for name, called, calls, options, _ in CASES:
+        for name, called, calls, options, _ in CASES + HARD_CASES:
             least(found, ("plain", called), measure(program, called, calls))
             least(found, name, traced(bench, program, called, calls, options))
         for name, called in PEERS:
             for depth in (4, 20):
                 least(found, (name, depth), measure(program, f"{called}:{depth}", 5000))
     unit = found["rdtsc"]
-    ratios = {name: (found[name] - found["plain", called]) / unit for name, called, _, _, _ in CASES if name in found}
+    ratios = {name: (found[name] - found["plain", called]) / unit for name, called, _, _, _ in CASES + HARD_CASES if name in found}
     ratios["backtrace, each further frame"] = (ratios["backtrace, 20 frames of its own"] -
                                                ratios["backtrace, 4 frames of its own"]) / 16
     for name, _ in PEERS:
@@ -130,8 +143,10 @@ def names(bench):
 
 def run(bench, args):
     program = os.path.join(bench.scratch, "values")
-    subprocess.run(["gcc", "-O2", "-g", "-fomit-frame-pointer", "-o", program, os.path.join(HERE, "values.c")], check=True)
-    goals = {name: goal for name, _, _, _, goal in CASES if goal} | {"backtrace, each further frame": 1.2}
+    compiler = ["gcc", "-O2", "-g", "-fomit-frame-pointer", os.path.join(HERE, "values.c"), "-o"]
+    subprocess.run([*compiler, program], check=True)
+    subprocess.run([*compiler, program + "-static", "-static", "-DALONE"], check=True)
+    goals = {name: goal for name, _, _, _, goal in CASES + HARD_CASES if goal} | {"backtrace, each further frame": 1.2}
     ratios = hits(bench, program, QUICK_ROUNDS if args.quick else ROUNDS)
     print(f"{'values':48}{'x rdtsc':>10}")
     for name, ratio in ratios.items():

@@ -54,9 +54,10 @@ def found(trace, filtered=False):
 
 @pytest.mark.parametrize("end", [0, 1, 2, 3])
 @pytest.mark.parametrize("closed", [0, 1])
-def test_memory_that_goes_away(dyntrace, program, program_path, end, closed):
-    without = alone(program_path("gone"), "--end", end, "--closed", closed)
-    target = program("gone", "--end", end, "--closed", closed).wait_ready()
+@pytest.mark.parametrize("name", ["gone", "gone_static"])
+def test_memory_that_goes_away(dyntrace, program, program_path, name, end, closed):
+    without = alone(program_path(name), "--end", end, "--closed", closed)
+    target = program(name, "--end", end, "--closed", closed).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--function", "take")
     until(lambda: has_handlers(target.pid), "handlers in front")
     target.go().wait_ready()
@@ -189,6 +190,50 @@ def test_frames_that_grow(dyntrace, processes, scratch):
     texts = [event.fields["text"] for event in Trace(tracing.output).events]
     assert [text.startswith("(unreadable") for text in texts] == ([False] * 8 + [True]) * 2
     assert [text for text in texts if not text.startswith("(unreadable")] == ["here"] * 16
+
+
+MAKES_CODE = r"""
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "handshake.h"
+
+__attribute__((noipa)) void take(const char *text) { __asm__ volatile("" : : "r"(text)); }
+
+int main(int argc, char **argv)
+{
+	static const unsigned char code[] = { 0x49, 0x89, 0xca, 0xb8, 14, 0, 0, 0, 0x0f, 0x05, 0xc3 }; /* rt_sigprocmask */
+	void *made = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	long (*change)(long how, const unsigned long *set, unsigned long *old, long size) = made;
+	unsigned long all = ~0UL;
+
+	memcpy(made, code, sizeof(code));
+	sprintf(page, "here");
+	handshake(argc, argv);
+	for (int i = 0; i < 8; i++)
+		take(page);
+	change(SIG_BLOCK, &all, NULL, 8);
+	mprotect(page, 4096, PROT_NONE);
+	take(page);
+	return 0;
+}
+"""
+
+
+def test_static_program_that_makes_code(dyntrace, processes, scratch):
+    """(X9) A static program blocks the signals by a system call that its file doesn't show: it is read without plain loads."""
+    path = os.path.join(scratch, "makes")
+    programs = os.path.join(os.path.dirname(__file__), "..", "programs")
+    subprocess.run(["gcc", "-O1", "-g", "-static", "-I", programs, "-x", "c", "-", "-o", path], input=MAKES_CODE, text=True, check=True)
+    target = Program(processes, path, []).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "take")
+    assert not has_handlers(target.pid)
+    target.finish()
+    tracing.process.communicate(timeout=30)
+    texts = [event.fields["text"] for event in Trace(tracing.output).events]
+    assert texts[:8] == ["here"] * 8 and texts[8].startswith("(unreadable") and len(texts) == 9
 
 
 OUTLIVES = r"""

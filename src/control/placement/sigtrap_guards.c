@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "control/base/cleanup.h"
@@ -348,6 +349,72 @@ struct error *sigtrap_guards_find(struct planner *planner, const struct modules 
 	if (error) {
 		vec_free(&list);
 		return error;
+	}
+	*ret_list = list;
+	return NULL;
+}
+
+/* ---- programs that are alone ------------------------------------------------------------------ */
+
+bool sigtrap_guards_is_alone(const struct modules *modules)
+{
+	size_t others = 0;
+
+	for (size_t i = 0; i < modules->count; i++)
+		others += !modules->items[i]->is_vdso;
+	return others == 1 && modules->items[0]->is_executable;
+}
+
+/* Is it code of the program's file, of the kernel's, or ours? */
+static bool is_known_code(const struct mapping *mapping, const struct module *program)
+{
+	return begins(mapping->path, "[vdso]") || begins(mapping->path, "[vsyscall]") ||
+	       begins(mapping->path, "/memfd:dyntrace-") ||
+	       (mapping->inode && mapping->inode == program->inode &&
+		mapping->device == program->device);
+}
+
+/* (X9) A packed program, or one that makes code, has system calls that its file doesn't show. */
+static struct error *check_mappings(const struct maps *maps, const struct module *program)
+{
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct mapping *mapping = &maps->items[i];
+
+		if (mapping->prot & PROT_EXEC && !is_known_code(mapping, program))
+			return error_new(ERROR_REFUSED, "has code outside of its file, at 0x%lx",
+					 mapping->start.v);
+	}
+	return NULL;
+}
+
+/* Go's handlers block all signals (X6): guards would be in vain. */
+static struct error *refuse_go(struct planner *planner, struct module *program)
+{
+	struct symtab *symtab;
+	struct error *error = module_symtab(planner->proc, program, &symtab);
+
+	if (error || !symtab_is_go(symtab))
+		return error;
+	return error_new(ERROR_REFUSED, "a Go program, whose handlers block all signals");
+}
+
+struct error *sigtrap_guards_find_alone(struct planner *planner, const struct modules *modules,
+					struct guard_list *ret_list)
+{
+	struct module *program = modules->items[0];
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct guard_list list = { 0 };
+	struct error *error = refuse_go(planner, program);
+
+	if (!error)
+		error = maps_read(planner->proc, &maps);
+	if (!error)
+		error = check_mappings(&maps, program);
+	if (!error)
+		error = list_module(planner, program, 0, &list);
+	if (error) {
+		vec_free(&list);
+		return error_wrap(error, "%s", program->name);
 	}
 	*ret_list = list;
 	return NULL;

@@ -30,6 +30,16 @@ struct error *sigtrap_guards_module(const struct module *module);
 struct error *sigtrap_guards_find(struct planner *planner, const struct modules *modules,
 				  struct guard_list *ret_list);
 
+/* Is the program alone, with its libc inside (static programs)? Traps there are refused, since such
+ * a libc blocks all signals at times. */
+bool sigtrap_guards_is_alone(const struct modules *modules);
+/*
+ * (X9) Lists the instructions of such a program that need a guard for plain loads: all whose system
+ * call is harmful or unknown. Refuses if code outside of the program's file might make one.
+ */
+struct error *sigtrap_guards_find_alone(struct planner *planner, const struct modules *modules,
+					struct guard_list *ret_list);
+
 /* Why a module loaded later rules traps out; NULL: it doesn't. */
 struct error *sigtrap_guards_check_later(struct planner *planner, struct module *module);
 

@@ -10,6 +10,8 @@
  *      call of the libc that might change its mask or its alternate stack has a guard (trap.c),
  *      which makes the word another. A program whose other code makes system calls has no plain
  *      loads: the controller never sets DT_LOADS.
+ * (X9) A program that has its libc inside (a static one) has guards at its own system calls, and no
+ *      plain loads if it has code that its file doesn't show.
  * (X4) dt_front stays the handler of both signals, whatever action the program sets, and blocks all
  *      signals: no handler of the program's runs on top of a load's fault, with the signals
  *      blocked. For a fault of the program's own it sets the mask that the kernel would have

@@ -31,15 +31,18 @@ static const struct private_memory memory = {
 
 /* ---- decision -------------------------------------------------------------------------------- */
 
-/* Finds the guards, or the reason why this process can't have traps. */
+/* Finds the guards, or the reason why this process can't have them. */
 static struct error *judge(struct session *session)
 {
 	struct guard_list list = { 0 };
 	struct error *error = fencing_allows_traps(session);
 
+	session->traps->alone = sigtrap_guards_is_alone(&session->modules);
 	if (!error)
-		error = sigtrap_guards_find(session->planner, &session->modules, &list);
-
+		error = session->traps->alone ?
+				sigtrap_guards_find_alone(session->planner, &session->modules,
+							  &list) :
+				sigtrap_guards_find(session->planner, &session->modules, &list);
 	for (size_t i = 0; i < list.count && !error; i++)
 		error = own_probes_add_guard(&session->traps->guards, list.items[i].module,
 					     list.items[i].address, "syscall", false);
@@ -100,6 +103,8 @@ struct error *traps_allow(void *context, const struct module *module)
 	if (!traps->judged)
 		traps->refusal = judge(session);
 	traps->judged = true;
+	if (traps->alone)
+		return error_new(ERROR_REFUSED, "no libc whose signal masks could be watched");
 	return traps->refusal ? error_new(ERROR_REFUSED, "%s", error_text(traps->refusal)) : NULL;
 }
 

@@ -16,6 +16,7 @@ struct traps {
 	struct error *refusal; /* why this process can't have traps; NULL: it can */
 	struct own_probes guards;
 	bool guarded; /* the guards have sites */
+	bool alone; /* the program's libc is inside: its guards are for plain loads only (X9) */
 	pid_t blocked; /* a thread that had SIGTRAP blocked; 0: none */
 	uint64_t blocked_until; /* `blocked` is valid until then; ns of CLOCK_MONOTONIC */
 };
