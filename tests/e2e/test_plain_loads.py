@@ -1,4 +1,4 @@
-"""Values behind pointers are read by plain loads (X3 to X8, H44): a load that fails is mended, and the program sees its own masks,
+"""Values behind pointers are read by plain loads (X3 to X9, H44): a load that fails is mended, and the program sees its own masks,
 handlers and faults as without a tracer. tests/programs/gone.c gives pointers to memory that goes away, in every state of its signals."""
 import collections
 import os
@@ -127,7 +127,7 @@ TILES = r"""
 #define ARCH_REQ_XCOMP_PERM 0x1023
 #define TILE_DATA 18
 
-__attribute__((noipa)) void take(const char *text) { __asm__ volatile("" : : "r"(text)); }
+__attribute__((noipa)) void take(const char *text) { __asm__ volatile("nop; nop; nop; nop; nop" : : "r"(text)); }
 static void on_fault(int number) { _exit(number); }
 
 /* A tile that isn't in its initial state: the thread's frames hold all tiles from here on. */
@@ -199,7 +199,7 @@ MAKES_CODE = r"""
 #include <sys/mman.h>
 #include "handshake.h"
 
-__attribute__((noipa)) void take(const char *text) { __asm__ volatile("" : : "r"(text)); }
+__attribute__((noipa)) void take(const char *text) { __asm__ volatile("nop; nop; nop; nop; nop" : : "r"(text)); }
 
 int main(int argc, char **argv)
 {

@@ -526,7 +526,8 @@ int main(void)
 		cmocka_unit_test(test_find),
 		cmocka_unit_test(test_cpu_samples), cmocka_unit_test(test_cpu_samples_of_none),
 		cmocka_unit_test(test_memory_and_maps), cmocka_unit_test(test_exact_bounds),
-		cmocka_unit_test(test_mapping_is_confirmed), cmocka_unit_test(test_gadgets_of_the_program),
+		cmocka_unit_test(test_mapping_is_confirmed),
+		cmocka_unit_test(test_gadgets_of_the_program),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -354,7 +354,7 @@ struct error *sigtrap_guards_find(struct planner *planner, const struct modules 
 	return NULL;
 }
 
-/* ---- programs that are alone ------------------------------------------------------------------ */
+/* ---- programs that are alone ----------------------------------------------------------------- */
 
 bool sigtrap_guards_is_alone(const struct modules *modules)
 {
@@ -369,12 +369,12 @@ bool sigtrap_guards_is_alone(const struct modules *modules)
 static bool is_known_code(const struct mapping *mapping, const struct module *program)
 {
 	return begins(mapping->path, "[vdso]") || begins(mapping->path, "[vsyscall]") ||
-	       begins(mapping->path, "/memfd:dyntrace-") ||
+	       mapping_is_ours(mapping) ||
 	       (mapping->inode && mapping->inode == program->inode &&
 		mapping->device == program->device);
 }
 
-/* (X9) A packed program, or one that makes code, has system calls that its file doesn't show. */
+/* A packed program, or one that makes code, has system calls that its file doesn't show (X9). */
 static struct error *check_mappings(const struct maps *maps, const struct module *program)
 {
 	for (size_t i = 0; i < maps->count; i++) {

@@ -34,7 +34,7 @@ struct error *sigtrap_guards_find(struct planner *planner, const struct modules 
  * a libc blocks all signals at times. */
 bool sigtrap_guards_is_alone(const struct modules *modules);
 /*
- * (X9) Lists the instructions of such a program that need a guard for plain loads: all whose system
+ * Lists the instructions of such a program that need a guard for plain loads (X9): all whose system
  * call is harmful or unknown. Refuses if code outside of the program's file might make one.
  */
 struct error *sigtrap_guards_find_alone(struct planner *planner, const struct modules *modules,

@@ -5,7 +5,7 @@
  *	restorer	mov $15, %rax; syscall		(rt_sigreturn: where handlers return to)
  *
  * Every libc has both. Searched once per process, and checked again before each use: text can
- * change. Never in memory of dyntrace's, where copies of both may be: it is unmapped by such a call.
+ * change. Never in memory of dyntrace's, where copies of both may be: such a call unmaps it.
  */
 #ifndef DYNTRACE_SYSCALL_GADGET_H
 #define DYNTRACE_SYSCALL_GADGET_H
