@@ -219,7 +219,7 @@ def test_a_signal_handler_inside_of_a_function(dyntrace, built):
     """(C2) The handler runs on an alternate stack, which doesn't mean that the function was left."""
     result, lines, _ = trace_program(dyntrace, built, "on_interrupted", ["signals 0", "work 3"])
     assert lines == ["0", total(3)] and hits(result) == 3
-    assert "not called: 1 hits inside" in result.stderr
+    assert "not called: 1 hit inside" in result.stderr
 
 
 def test_a_jump_out_of_a_function(dyntrace, built):
