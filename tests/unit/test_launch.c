@@ -233,7 +233,7 @@ static size_t run_with_reads(size_t left)
 	return rest;
 }
 
-/* What the loader has done can't be read: the program isn't let run on to a breakpoint that it
+/* A failed read of the loader's state: the program isn't let run on to a breakpoint that it
  * never meets again. */
 static void test_failed_reads(void **state)
 {

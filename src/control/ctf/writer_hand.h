@@ -19,7 +19,7 @@
 
 struct writer_hand;
 
-/* What the caller does while the second thread writes a packet. */
+/* The caller's part while the second thread writes a packet. */
 struct writer_aside {
 	struct writer_hand *hand;
 	void (*meanwhile)(void *context); /* touches neither the packet nor its writer */

@@ -6,21 +6,13 @@ import ssl
 import subprocess
 import urllib.request
 
-from server import Server, ask_name, free_port
+from server import Server, ask_name, converse, free_port
 
 
 def ask_port(port, *lines, end="never"):
     """What a server says at a port to these lines, up to `end`."""
     with socket.create_connection(("127.0.0.1", port), timeout=300) as client:
-        answer = b""
-        for line in lines:
-            client.sendall(line.encode())
-        while not answer.endswith(end.encode()):
-            more = client.recv(65536)
-            if not more:
-                break
-            answer += more
-        return answer.decode()
+        return converse(client, lines, end)
 
 
 class Configured(Server):

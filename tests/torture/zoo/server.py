@@ -7,20 +7,25 @@ import subprocess
 from harness import until
 
 
+def converse(client, lines, end):
+    """Sends the lines, and returns the answer up to `end`, or to the end of the connection."""
+    answer = b""
+    for line in lines:
+        client.sendall(line.encode())
+    while not answer.endswith(end.encode()):
+        more = client.recv(65536)
+        if not more:
+            break
+        answer += more
+    return answer.decode()
+
+
 def ask(path, *lines, end):
     """What a server says at a socket to these lines, up to `end`."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(300)
         client.connect(path)
-        answer = b""
-        for line in lines:
-            client.sendall(line.encode())
-        while not answer.endswith(end.encode()):
-            more = client.recv(65536)
-            if not more:
-                break
-            answer += more
-        return answer.decode()
+        return converse(client, lines, end)
 
 
 def free_port():
