@@ -30,7 +30,6 @@
 
 #define THREAD_TID_KEY (1ULL << 62) /* not ~ of any canonical address */
 #define THREAD_GONE 0x7fffffffu /* no thread's tid: the slot may be taken */
-#define THREAD_RECORDS_AT_ONCE 4096u
 
 #define GLIBC_SELF 0x10
 #define GLIBC_TID 0x2d0
@@ -221,13 +220,14 @@ static struct dt_slot *thread_claim(const struct dt_control *control, const stru
 
 /* ---- thread records ----------------------------------------------------------------------- */
 
-/* Searches some records only; the hint moves on, so the next call searches others. 0: none. */
+/* Searches all records, from the hint on. The hint may be late, by a thread that was interrupted
+ * before it stored it: a part of the records might all be in use then. 0: none is free. */
 static uint32_t thread_claim_record(const struct dt_control *control, uint32_t tid)
 {
 	struct dt_pool *pool = agent_pool(control);
 	uint32_t at = __atomic_load_n(&pool->thread_hint, __ATOMIC_RELAXED);
 
-	for (uint32_t tries = 0; tries < THREAD_RECORDS_AT_ONCE; tries++, at++) {
+	for (uint32_t tries = 0; tries < DT_THREADS_MAX; tries++, at++) {
 		uint32_t index = at % DT_THREADS_MAX;
 		struct dt_thread *record = &pool->threads[index];
 		uint32_t empty = 0;
@@ -247,7 +247,6 @@ static uint32_t thread_claim_record(const struct dt_control *control, uint32_t t
 		__atomic_store_n(&pool->thread_hint, at + 1, __ATOMIC_RELAXED);
 		return index;
 	}
-	__atomic_store_n(&pool->thread_hint, at, __ATOMIC_RELAXED);
 	return 0;
 }
 
