@@ -259,6 +259,34 @@ def test_faults_of_the_program_are_its_own(dyntrace, built):
     assert hits(result) == 2
 
 
+@pytest.fixture
+def narrow():
+    """A cgroup whose processes get 2 ms of CPU time per 100 ms."""
+    cgroup, choice = harness.Cgroup.find([("/sys/fs/cgroup/cpu", ["cpu.cfs_quota_us"], [("cpu.cfs_period_us", 100_000), ("cpu.cfs_quota_us", 2000)]),
+                                          ("/sys/fs/cgroup", ["cpu.max"], [("cpu.max", "2000 100000")]),
+                                          ("/sys/fs/cgroup/unified", ["cpu.max"], [("cpu.max", "2000 100000")])])
+    if not cgroup:
+        pytest.skip("no cgroup with a quota of CPU time can be made here")
+    for name, value in choice[2]:
+        cgroup.write(name, value)
+    yield cgroup
+    cgroup.end()
+
+
+def test_a_thread_without_a_processor_is_waited_for(dyntrace, built, called, narrow):
+    """The thread has 120 ms to compute in the probe, and gets 2 ms per 100 ms: nothing stays in the program all the same."""
+    tracing = dyntrace.start_trace(called.pid, "--probe", "work", "--tracer", f"call:{built / 'libprobes.so'}:on_computing").wait_told()
+    narrow.write("cgroup.procs", called.pid)
+    called.tell("work", 1)
+    assert called.process.stdout.readline() == "inside\n"
+    tracing.process.send_signal(signal.SIGINT)
+    told = tracing.process.communicate(timeout=60)[1]
+    assert tracing.process.returncode == 0, told
+    assert called.process.stdout.readline() == f"{total(1)}\n"
+    assert not [line for line in harness.maps(called.pid) if "memfd:dyntrace" in line]
+    assert called.end() == 3
+
+
 def test_actions_come_back(dyntrace, built, called):
     """Signal actions that the program set meanwhile are the kernel's after the detach."""
     tracing = dyntrace.start_trace(called.pid, "--probe", "work", "--tracer", f"call:{built / 'libprobes.so'}:on_work")

@@ -217,6 +217,16 @@ DYNTRACE_PROBE(on_deep_leaf)
 		room[i] = 1;
 }
 
+DYNTRACE_PROBE(on_computing)
+{
+	struct timespec now = { 0 };
+	(void)!write(1, "inside\n", 7);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	for (long begin = now.tv_sec * 1000 + now.tv_nsec / 1000000, ms = begin; ms < begin + 120;
+	     ms = now.tv_sec * 1000 + now.tv_nsec / 1000000)
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+}
+
 DYNTRACE_PROBE(on_slow)
 {
 	nanosleep(&(struct timespec){ .tv_nsec = 300000 }, NULL);

@@ -135,8 +135,8 @@ def test_everything_under_load(dyntrace, processes, busy, exits):
             where = ["-e", "--function"] if exits else ["--probe"]
             tracing = dyntrace.start_trace(target.pid, *where, what, "--mode", "overwrite", "--buffer-size", "16M").wait_told()
             tracing.process.send_signal(signal.SIGINT)
-            tracing.process.communicate(timeout=60)
-            assert tracing.process.returncode == 0
+            told = tracing.process.communicate(timeout=60)[1]
+            assert tracing.process.returncode == 0, told
             assert target.poll() is None
     assert target.communicate("\n", timeout=60)[0] == "right\n" and int(first) > 0
     assert target.returncode == 0

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "control/base/cleanup.h"
+#include "control/proc/patience.h"
 #include "exits_slots.h"
 #include "exits.h"
 #include "control/session/state/session_state.h"
@@ -283,8 +284,11 @@ struct error *exits_settle(struct session *session, struct proc *proc, bool *ret
 	if (!session->exits->returns.v)
 		return NULL;
 	struct error *error = wait_for_calls(&slots);
+	_cleanup_(patience_free) struct patience patience;
+
+	patience_begin(&patience, proc, SETTLE_BUSY_MS, PATIENCE_MOST_MS);
 	/* pauses grow, for threads that wait for a busy processor */
-	for (unsigned waited = 0, ms = 1; !error && !done && waited < SETTLE_BUSY_MS;
+	for (unsigned waited = 0, ms = 1; !error && !done && !patience_ends(&patience, proc);
 	     waited += ms, ms = ms < SETTLE_PAUSE_MS ? 2 * ms : ms) {
 		error = settle_stopped(&slots, waited < SETTLE_PATIENT_MS, &done, ret_clean);
 		if (!error && !done)

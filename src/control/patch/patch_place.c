@@ -28,7 +28,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
-#include "control/proc/run_times.h"
+#include "control/proc/patience.h"
 #include "control/stop/stop.h"
 #include "exchange.h"
 #include "redirect.h"
@@ -38,9 +38,7 @@
 
 #define TRIES_MAX 20
 #define PAUSE_MAX_MS 50
-/* More tries follow, with longer pauses, for threads that want to run and don't get to: until each
- * has run for TURN_NS since the first try, or at most for PATIENCE_MS. */
-#define TURN_NS 200000000u
+/* More tries follow, with longer pauses, for threads that want to run and don't get to. */
 #define PATIENCE_MS 10000
 #define LATE_PAUSE_MAX_MS 800
 #define SYSCALL_SIZE 2
@@ -491,42 +489,38 @@ static unsigned longer_ms(unsigned ms, unsigned tries)
 	return 2 * ms < most ? 2 * ms : most;
 }
 
-/* How long, and for whom, a site in use is waited for. */
-struct patience {
-	struct run_times since; /* at the end of the first try */
-	uint64_t deadline_ms;
-	unsigned tries;
+/* How long a site in use is waited for. */
+struct tries {
+	struct patience patience; /* from the end of the first one on */
+	unsigned count;
 };
 
-static void patience_end(struct patience *patience)
+static void tries_end(struct tries *tries)
 {
-	run_times_free(&patience->since);
+	patience_free(&tries->patience);
 }
 
 /* Is the next try the last one? */
-static bool is_last(struct patience *patience, const struct proc *proc)
+static bool is_last(struct tries *tries, const struct proc *proc)
 {
-	if (++patience->tries == 2)
-		run_times_note(proc, &patience->since);
-	return patience->tries >= TRIES_MAX &&
-	       (now_ms() >= patience->deadline_ms ||
-		!run_times_starve(proc, &patience->since, TURN_NS));
+	if (++tries->count == 2)
+		patience_begin(&tries->patience, proc, 0, PATIENCE_MS);
+	return tries->count >= TRIES_MAX && patience_ends(&tries->patience, proc);
 }
 
 struct error *patch_place(struct proc *proc, struct stop *held, struct patch_site **sites,
 			  size_t count, const struct patch_also *also,
 			  struct patch_stats *ret_stats)
 {
-	_cleanup_(patience_end) struct patience patience = { .deadline_ms =
-								     now_ms() + PATIENCE_MS };
+	_cleanup_(tries_end) struct tries tries = { 0 };
 	struct patch_stats stats = { 0 };
 	bool again = true;
 	struct error *err = NULL;
 
-	for (unsigned ms = 1; !err && again; ms = longer_ms(ms, patience.tries)) {
-		bool last = held || is_last(&patience, proc);
+	for (unsigned ms = 1; !err && again; ms = longer_ms(ms, tries.count)) {
+		bool last = held || is_last(&tries, proc);
 
-		err = place_try(proc, held, sites, count, patience.tries > 1 ? NULL : also, last,
+		err = place_try(proc, held, sites, count, tries.count > 1 ? NULL : also, last,
 				&again, &stats);
 		if (!err && again)
 			pause_ms(ms);

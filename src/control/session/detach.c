@@ -13,6 +13,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/proc/judged.h"
+#include "control/proc/patience.h"
 #include "control/patch/stranded.h"
 #include "control/remote/remote_map.h"
 #include "control/stop/stop.h"
@@ -27,8 +28,9 @@
 #include "control/tracers/dispatch.h"
 #include "control/session/own_probes/semaphores.h"
 
-#define IDLE_TIMEOUT_MS 2000
+#define IDLE_TIMEOUT_MS 2000 /* longer, while a thread gets no processor (patience.h) */
 #define IDLE_STEP_MS 100 /* the first step; the next ones are longer */
+#define IDLE_STEP_MAX_MS 800
 #define CHILDREN_ROUNDS 8
 #define OWN_RANGES 3 /* of list_ranges: agent, state and exits, before the windows */
 
@@ -130,20 +132,42 @@ static struct error *try_restore(const struct session *session, struct proc *pro
 	return error;
 }
 
+static unsigned longer_ms(unsigned ms)
+{
+	return 2 * ms < IDLE_STEP_MAX_MS ? 2 * ms : IDLE_STEP_MAX_MS;
+}
+
 /* Makes room meanwhile for threads that wait for it in full buffers (B8). */
 static struct error *restore_text(struct session *session, struct proc *proc, bool last,
 				  bool *ret_idle)
 {
+	_cleanup_(patience_free) struct patience patience;
 	struct error *error = NULL;
 
 	*ret_idle = false;
+	patience_begin(&patience, proc, IDLE_TIMEOUT_MS, PATIENCE_MOST_MS);
 	/* the pauses of a longer step are longer, for threads that wait for a busy processor */
-	for (unsigned waited = 0, step = IDLE_STEP_MS;
-	     !error && !*ret_idle && waited < IDLE_TIMEOUT_MS; waited += step, step *= 2) {
+	for (unsigned step = IDLE_STEP_MS;; step = longer_ms(step)) {
 		error = try_restore(session, proc, last, step, ret_idle);
 		recording_make_room(session);
+		if (error || *ret_idle || patience_ends(&patience, proc))
+			return error;
 	}
-	return error;
+}
+
+/* Likewise the bytes of removed probes, in which threads may still be. */
+static struct error *restore_garbage(struct session *session, struct proc *proc, bool *ret_idle)
+{
+	_cleanup_(patience_free) struct patience patience;
+
+	patience_begin(&patience, proc, 0, PATIENCE_MOST_MS);
+	for (;;) {
+		struct error *error = garbage_restore(session, proc, true, ret_idle);
+
+		if (error || *ret_idle || patience_ends(&patience, proc))
+			return error;
+		recording_make_room(session);
+	}
 }
 
 /* Lists the memory to unmap, which no thread may be in. */
@@ -251,20 +275,20 @@ static struct error *unmap_all(struct session *session, struct proc *proc)
 {
 	struct patch_range ranges[DT_WINDOWS_MAX + OWN_RANGES];
 	size_t range_count = list_ranges(session, ranges);
-	bool done = false;
+	_cleanup_(patience_free) struct patience patience;
 
-	for (unsigned waited = 0, pause = 1; !done; waited += pause, pause *= 2) {
+	patience_begin(&patience, proc, IDLE_TIMEOUT_MS, PATIENCE_MOST_MS);
+	for (unsigned pause = 1;; pause = longer_ms(pause)) {
+		bool done;
 		struct error *error = try_unmap(session, proc, ranges, range_count, &done);
 
-		if (error)
+		if (error || done)
 			return error;
-		if (!done && waited > IDLE_TIMEOUT_MS)
+		if (patience_ends(&patience, proc))
 			return error_new(ERROR_FAILED, "a thread stays inside a probe");
 		recording_make_room(session);
-		struct timespec nap = { .tv_nsec = done ? 0 : pause * 1000000L };
-		nanosleep(&nap, NULL);
+		nanosleep(&(struct timespec){ .tv_nsec = pause * 1000000L }, NULL);
 	}
-	return NULL;
 }
 
 /* A process that has ended, or has begun another program, needs no cleaning up. */
@@ -284,7 +308,7 @@ static struct error *quiet_process(struct session *session, struct proc *proc)
 	bool idle = true, clean = true;
 
 	semaphores_lower_all(session, proc);
-	struct error *error = garbage_restore(session, proc, true, &idle);
+	struct error *error = restore_garbage(session, proc, &idle);
 
 	if (!error && session->placed && idle)
 		error = restore_text(session, proc, false, &idle);
