@@ -98,11 +98,34 @@ static uint64_t read_clock(void)
 
 static uint64_t observed; /* events, of two fields */
 static void (*observe_more)(void);
+static const struct event_type *texts; /* events of this type come, too; NULL: none */
+static unsigned unknown_lengths; /* batches */
+static struct reader_pauses pauses;
+
+/* Measures each event, and compares that with the length that the batch tells. */
+static void observe_texts(const struct reader_batch *batch)
+{
+	const uint16_t *length = batch->lengths;
+
+	unknown_lengths += !length;
+	for (size_t at = 0, count = 0; at < batch->words; at += count, observed++) {
+		bool is_text = (batch->events[at] & DT_EVENT_ID_MASK) == RIG_WORD;
+
+		count = is_text ? (event_measure(texts, batch->events + at, 64) + 7) / 8 : 3;
+		assert_true(count);
+		if (is_text && length)
+			assert_int_equal(*length++, count);
+	}
+}
 
 static void observe(void *context, const struct reader_batch *batch)
 {
 	(void)context;
 	assert_false(in_second);
+	if (texts) {
+		observe_texts(batch);
+		return;
+	}
 	for (size_t i = 0; i < batch->words; i += 3)
 		assert_int_equal(batch->events[i] & DT_EVENT_ID_MASK, RIG_TWO);
 	observed += batch->words / 3;
@@ -123,6 +146,7 @@ static void open_reader(struct rig_trace *trace, const struct reader_resume *res
 		.clock = read_clock,
 		.resume = resume,
 		.observe = observe,
+		.pauses = &pauses,
 	};
 
 	RIG_OK(reader_create(&options, &trace->reader));
@@ -141,6 +165,9 @@ static void set_up(struct rig_trace *trace, uint32_t big_count)
 	fail_second = fail_all = 0;
 	observed = 0;
 	observe_more = NULL;
+	texts = NULL;
+	unknown_lengths = 0;
+	pauses = (struct reader_pauses){ 0 };
 	rig_up(SMALL, big, 0);
 	rig_open_trace(trace);
 	open_reader(trace, NULL);
@@ -180,6 +207,29 @@ static void fill(uint32_t index, uint32_t thread, uint32_t sequence, uint32_t co
 	words[index] = DT_CHUNK_WORD(DT_CHUNK_GENERATION(words[index]) + 1, thread,
 				     DT_CHUNK_PUBLISHED);
 	index < SMALL ? rig_pool->small_free-- : rig_pool->big_free--;
+}
+
+/* As `fill`, of a string of 0 to 36 bytes and two fields by turns. Returns the number of events. */
+static uint32_t fill_texts(uint32_t index, uint32_t thread, uint32_t sequence)
+{
+	uint64_t *at = chunk_at(index), *end = at + DT_CHUNK_BIG / 8 - 8;
+	uint32_t count = 0;
+
+	fill(index, thread, sequence, 0);
+	for (; at < end; count++) {
+		uint64_t length = count % 37;
+
+		at[0] = ++now << 24 | (count % 2 ? RIG_WORD : RIG_TWO);
+		if (count % 2) {
+			at[1] = 16 + length + 1;
+			memset(at + 2, 'a', length);
+		}
+		at += count % 2 ? (16 + length + 1 + 7) / 8 : 3;
+	}
+	descs[index].used = (uint32_t)(at - chunk_at(index)) * 8;
+	descs[index].count = count;
+	descs[index].end = ++now;
+	return count;
 }
 
 /* All big chunks, those of two threads by turns: more than a quarter of the pool. */
@@ -524,10 +574,42 @@ static void test_hand(void **unused)
 	writer_hand_free(hand);
 }
 
+/* An observer is told the length of each event of variable size, whether its chunk was read alone,
+ * with others or ahead; not after events were left out. */
+static void test_lengths(void **unused)
+{
+	struct event_field text = { .type = FIELD_STRING };
+	struct rig_trace trace;
+	uint64_t count = 0;
+
+	set_up(&trace, MANY);
+	struct event_type *type = &trace.types.items[RIG_WORD], before = *type;
+	type->fields = &text;
+	type->field_count = 1;
+	type->is_variable = true;
+	texts = type;
+	for (uint32_t i = 0; i < big; i++)
+		count += fill_texts(SMALL + i, 1 + i % 2, i / 2);
+	assert_int_equal(drain(&trace), big);
+	assert_true(by_second >= 1);
+	assert_int_equal(observed, count);
+	assert_int_equal(unknown_lengths, 0);
+	pauses = (struct reader_pauses){ .count = 1, .items = { { now + 10, now + 11 } } };
+	count += fill_texts(SMALL, 1, big / 2);
+	assert_int_equal(drain(&trace), 1);
+	assert_int_equal(observed, count - 1);
+	assert_int_equal(unknown_lengths, 1);
+	type->fields = before.fields;
+	type->field_count = before.field_count;
+	tear_down(&trace);
+	(void)unused;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),	     cmocka_unit_test(test_few_chunks),
+		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_large_packets),
 		cmocka_unit_test(test_failed_write), cmocka_unit_test(test_disk_full),
 		cmocka_unit_test(test_stale_copy),   cmocka_unit_test(test_rotation),

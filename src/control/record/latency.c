@@ -40,8 +40,7 @@ static bool grow(struct latency *latency)
 	if (from >= count)
 		return true;
 	if (!widen(&latency->functions, from, room, sizeof(*latency->functions)) ||
-	    !widen(&latency->roles, from, room, sizeof(*latency->roles)) ||
-	    !widen(&latency->durations, from, room, sizeof(*latency->durations)))
+	    !widen(&latency->kinds, from, room, sizeof(*latency->kinds)))
 		return false;
 	latency->count = room;
 	return true;
@@ -58,6 +57,15 @@ static uint16_t duration_word(const struct event_type *type)
 	return EXIT_EVENT_DURATION / 8;
 }
 
+static struct latency_kind kind_of(const struct event_type *type, enum role role)
+{
+	return (struct latency_kind){
+		.words = type->is_variable ? 0 : (uint16_t)(type->size / 8),
+		.duration = role == ROLE_EXIT ? duration_word(type) : 0,
+		.role = (uint8_t)role,
+	};
+}
+
 bool latency_add(struct latency *latency, uint32_t entry_id)
 {
 	assert(entry_id + 1 < latency->types->count);
@@ -66,9 +74,8 @@ bool latency_add(struct latency *latency, uint32_t entry_id)
 	/* an earlier function may have had the id */
 	distribution_free(&latency->functions[entry_id].durations);
 	latency->functions[entry_id] = (struct latency_function){ 0 };
-	latency->durations[entry_id + 1] = duration_word(&latency->types->items[entry_id + 1]);
-	latency->roles[entry_id] = ROLE_ENTRY;
-	latency->roles[entry_id + 1] = ROLE_EXIT;
+	latency->kinds[entry_id] = kind_of(&latency->types->items[entry_id], ROLE_ENTRY);
+	latency->kinds[entry_id + 1] = kind_of(&latency->types->items[entry_id + 1], ROLE_EXIT);
 	return true;
 }
 
@@ -82,8 +89,7 @@ void latency_free(struct latency *latency)
 	}
 	vec_free(&latency->streams);
 	free(latency->functions);
-	free(latency->roles);
-	free(latency->durations);
+	free(latency->kinds);
 }
 
 const struct distribution *latency_durations(const struct latency *latency, uint32_t entry_id)
@@ -286,28 +292,42 @@ static void begin_batch(struct reading *reading)
 	find_tops(reading);
 }
 
+/* Words of the event; 0: it doesn't match its type. Takes its length, if it is of variable size. */
+static size_t words_of(const struct latency *latency, const uint64_t *event, size_t left,
+		       const uint16_t **lengths)
+{
+	uint64_t id = *event & DT_EVENT_ID_MASK;
+	size_t words = id < latency->count ? latency->kinds[id].words : 0;
+
+	if (!words && id >= latency->types->count)
+		return 0;
+	if (!words && !latency->types->items[id].is_variable)
+		words = latency->types->items[id].size / 8;
+	else if (!words && *lengths)
+		words = *(*lengths)++;
+	else if (!words)
+		words = (event_measure(&latency->types->items[id], event, left * 8) + 7) / 8;
+	return words <= left ? words : 0;
+}
+
 void latency_events(struct latency *latency, const struct latency_batch *batch)
 {
 	struct reading reading = { .latency = latency, .batch = batch, .clock = batch->begin };
 	const uint64_t *events = batch->events;
+	const uint16_t *lengths = batch->lengths;
 
 	begin_batch(&reading);
-	for (size_t at = 0; at < batch->words;) {
-		uint64_t id = events[at] & DT_EVENT_ID_MASK, left = batch->words - at;
+	for (size_t at = 0, words; at < batch->words; at += words) {
+		uint64_t id = events[at] & DT_EVENT_ID_MASK;
 
-		if (id >= latency->types->count)
+		words = words_of(latency, events + at, batch->words - at, &lengths);
+		if (!words)
 			return;
-		const struct event_type *type = &latency->types->items[id];
-		size_t size = type->is_variable ? event_measure(type, events + at, left * 8)
-						: type->size;
-		if (!size || (size + 7) / 8 > left)
-			return;
-		enum role role = id < latency->count ? latency->roles[id] : ROLE_NONE;
+		const struct latency_kind *kind = id < latency->count ? &latency->kinds[id] : NULL;
 		reading.clock += ((events[at] >> DT_EVENT_ID_BITS) - reading.clock) & CLOCK_MASK;
-		if (role == ROLE_ENTRY && reading.stream)
+		if (kind && kind->role == ROLE_ENTRY && reading.stream)
 			push(&reading, (uint32_t)id);
-		else if (role == ROLE_EXIT)
-			end_call(&reading, (uint32_t)id - 1, events[at + latency->durations[id]]);
-		at += (size + 7) / 8;
+		else if (kind && kind->role == ROLE_EXIT)
+			end_call(&reading, (uint32_t)id - 1, events[at + kind->duration]);
 	}
 }

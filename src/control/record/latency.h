@@ -34,6 +34,13 @@ struct latency_function {
 
 #define LATENCY_NONE UINT32_MAX
 
+/* What the table must know of an event, in one word: thousands of kinds take turns. */
+struct latency_kind {
+	uint16_t words; /* 0: of variable size, or unknown */
+	uint16_t duration; /* of an exit: index of the event's word that holds the duration */
+	uint8_t role; /* enum role; ROLE_NONE: only the event's type tells its size */
+};
+
 /* An open call. */
 struct latency_call {
 	uint32_t id; /* of its entry event */
@@ -55,6 +62,7 @@ struct latency_batch {
 	uint64_t stream;
 	const uint64_t *events;
 	size_t words;
+	const uint16_t *lengths; /* reader_batch.lengths */
 	uint64_t begin; /* clock of the first event */
 	uint64_t lost; /* events of the stream that were lost up to here */
 	uint64_t frequency; /* of the clock, in Hz */
@@ -64,8 +72,7 @@ struct latency_batch {
 struct latency {
 	const struct event_types *types; /* borrowed */
 	struct latency_function *functions; /* by entry id */
-	uint8_t *roles; /* by event id */
-	uint16_t *durations; /* by exit id: index of the event's word that holds the duration */
+	struct latency_kind *kinds; /* by event id */
 	size_t count;
 	uint32_t batch; /* how many were read */
 	VEC(struct latency_stream) streams; /* by number */

@@ -39,7 +39,8 @@ static bool has_hand(struct reader *reader)
 	uint64_t *longer = realloc(reader->buffer, READAHEAD_ROOM);
 	reader->buffer = longer ? longer : reader->buffer;
 	ahead->buffer = longer ? malloc(READAHEAD_ROOM) : NULL;
-	if (ahead->buffer)
+	ahead->lengths = malloc(READAHEAD_LENGTHS * sizeof(*ahead->lengths));
+	if (ahead->buffer && ahead->lengths)
 		ahead->aside.hand = writer_hand_create();
 	return ahead->aside.hand;
 }
@@ -132,7 +133,8 @@ static void copy_next(void *context)
 	uint64_t clock = clock_of(reader, entry, desc.begin < now ? desc.begin : now);
 	if (!clock)
 		return;
-	readout_begin(reader, entry, &desc, clock, ahead->buffer, &ahead->walk);
+	ahead->walk = (struct walk){ .to = ahead->buffer, .lengths = ahead->lengths };
+	readout_begin(reader, entry, &desc, clock, &ahead->walk);
 	ahead->before = ahead->walk;
 	ahead->lost = desc.lost;
 	ahead->joined = readout_copy(reader, entry, desc.lost, ahead->buffer, &ahead->walk);
@@ -162,6 +164,7 @@ bool readahead_take(struct reader *reader, const struct reader_entry *entry, uin
 {
 	struct readahead *ahead = &reader->ahead;
 	uint64_t *buffer = reader->buffer;
+	uint16_t *lengths = reader->lengths;
 
 	if (ahead->copied != entry || ahead->lost != lost || ahead->before.from != walk->from ||
 	    ahead->before.words != walk->words || ahead->before.clock != walk->clock)
@@ -171,7 +174,9 @@ bool readahead_take(struct reader *reader, const struct reader_entry *entry, uin
 	*ret_joined = ahead->joined;
 	ahead->copied = NULL;
 	reader->buffer = ahead->buffer;
+	reader->lengths = ahead->lengths;
 	ahead->buffer = buffer;
+	ahead->lengths = lengths;
 	return true;
 }
 
@@ -186,4 +191,5 @@ void readahead_free(struct readahead *ahead)
 	writer_hand_free(ahead->aside.hand);
 	vec_free(&ahead->unfreed);
 	free(ahead->buffer);
+	free(ahead->lengths);
 }

@@ -13,6 +13,7 @@
 
 /* Bytes of a packet that a second thread writes: with less, waking costs too much. */
 #define READAHEAD_ROOM (512u << 10)
+#define READAHEAD_LENGTHS (READAHEAD_ROOM / 16) /* an event of variable size has two words */
 
 struct reader;
 
@@ -30,6 +31,7 @@ struct readahead {
 	bool is_behind; /* the reader can't keep up */
 	/* READAHEAD_ROOM bytes, as reader->buffer has then; NULL: not needed yet */
 	uint64_t *buffer;
+	uint16_t *lengths; /* as reader->lengths */
 	VEC(struct reader_entry) unfreed; /* chunks whose packet has been written */
 	/* the chunks behind the packet that is being written, and its thread and end */
 	const struct reader_entry *next;

@@ -73,6 +73,7 @@ void reader_destroy(struct reader *reader)
 	error_free(reader->sink.failure);
 	free(reader->padding);
 	free(reader->buffer);
+	free(reader->lengths);
 	readahead_free(&reader->ahead);
 	pairs_free(reader->pairs);
 	open_calls_forget(reader, NULL);
@@ -110,8 +111,10 @@ struct error *reader_create(const struct reader_options *options, struct reader 
 	reader->padding = calloc(DT_EVENTS_MAX, sizeof(*reader->padding));
 	reader->room = DT_CHUNK_BIG;
 	reader->buffer = malloc(reader->room);
+	reader->lengths = malloc(READAHEAD_LENGTHS * sizeof(*reader->lengths));
 	if (!reader->progress || !reader->streams || !reader->sizes || !reader->hits ||
-	    !reader->unwritten || !reader->tallied || !reader->padding || !reader->buffer) {
+	    !reader->unwritten || !reader->tallied || !reader->padding || !reader->buffer ||
+	    !reader->lengths) {
 		reader_destroy(reader);
 		return error_new(ERROR_FAILED, "out of memory");
 	}

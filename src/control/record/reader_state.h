@@ -53,6 +53,7 @@ struct reader {
 	uint8_t *padding;
 	size_t type_count;
 	uint64_t *buffer; /* `room` bytes, or more */
+	uint16_t *lengths; /* walk.lengths of the events in `buffer`; READAHEAD_LENGTHS */
 	size_t room; /* of a packet: one big chunk, or more */
 	struct readahead ahead;
 	uint32_t wake_seen;
@@ -123,10 +124,9 @@ struct error *readout_chunk(struct reader *reader, const struct reader_entry *en
 
 /* For readahead.c: parts of readout_chunk. Is the chunk published, and nothing of it read? */
 bool readout_is_untouched(const struct reader *reader, const struct reader_entry *entry);
-/* Where the reading of a chunk goes on, from that clock, into the buffer. */
+/* Where the reading of a chunk goes on, from that clock, into the walk's `to` and `lengths`. */
 void readout_begin(struct reader *reader, const struct reader_entry *entry,
-		   const struct dt_chunk *desc, uint64_t clock, uint64_t *buffer,
-		   struct walk *ret_walk);
+		   const struct dt_chunk *desc, uint64_t clock, struct walk *walk);
 /* Copies the events; whole chunks behind it, too. Returns the number of these. */
 size_t readout_copy(const struct reader *reader, const struct reader_entry *entry, uint64_t lost,
 		    const uint64_t *buffer, struct walk *walk);

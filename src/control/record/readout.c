@@ -165,6 +165,13 @@ static void readout_skip(struct reader *reader, struct stream *stream, struct wa
 	stream->read += count;
 }
 
+/* The next copy begins where the last one did. */
+static void readout_rewind(const struct reader *reader, struct walk *walk)
+{
+	walk->to = reader->buffer;
+	walk->lengths = reader->lengths;
+}
+
 /* No file took the events that the last walk_events copied. */
 static void readout_lose(struct reader *reader, struct stream *stream, struct walk *walk)
 {
@@ -179,7 +186,7 @@ static void readout_lose(struct reader *reader, struct stream *stream, struct wa
 	stream->unwritten += walk->count;
 	reader->totals.lost += walk->count;
 	reader->totals.unwritten += walk->count;
-	walk->to = reader->buffer;
+	readout_rewind(reader, walk);
 }
 
 /* Writes the events that the last walk_events copied. `next`: the chunk behind them. */
@@ -190,6 +197,7 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 		.end = walk->clock,
 		.events = reader->buffer,
 	};
+	uint64_t copied = walk->count;
 
 	if (walk->count && stream->skip && !reader->has_pairs) /* else pause_apply does */
 		readout_skip(reader, stream, walk);
@@ -210,7 +218,7 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 	packet.size = (size_t)(walk->to - reader->buffer) * 8;
 	packet.count = walk->count;
 	if (!walk->count) {
-		walk->to = reader->buffer;
+		readout_rewind(reader, walk);
 		return NULL;
 	}
 	packet.padding = reader->sizes[walk->last_id] & WALK_VARIABLE ?
@@ -235,6 +243,7 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 				      .begin = packet.begin,
 				      .events = reader->buffer,
 				      .words = packet.size / 8,
+				      .lengths = copied == walk->count ? reader->lengths : NULL,
 				      .lost = packet.lost };
 	if (reader->options.observe)
 		reader->options.observe(reader->options.observe_context, &batch);
@@ -242,7 +251,7 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 	stream->read += walk->count;
 	reader->totals.events += walk->count;
 	reader->totals.bytes += packet.size;
-	walk->to = reader->buffer;
+	readout_rewind(reader, walk);
 	return NULL;
 }
 
@@ -280,19 +289,19 @@ static void readout_pass_hole(struct reader *reader, struct stream *stream, stru
 }
 
 void readout_begin(struct reader *reader, const struct reader_entry *entry,
-		   const struct dt_chunk *desc, uint64_t clock, uint64_t *buffer,
-		   struct walk *ret_walk)
+		   const struct dt_chunk *desc, uint64_t clock, struct walk *walk)
 {
 	uint32_t done = readout_progress(reader, entry->index, entry->word)->done;
 	uint32_t extent = readout_extent(reader, entry->index, entry->word, desc);
 
-	*ret_walk = (struct walk){
+	*walk = (struct walk){
 		.sizes = reader->sizes,
 		.types = reader->options.types,
 		.hits = reader->hits,
 		.id_count = (uint32_t)reader->type_count,
 		.from = (uint64_t *)pool_chunk(&reader->pool, entry->index) + done / 8,
-		.to = buffer,
+		.to = walk->to,
+		.lengths = walk->lengths,
 		.words = extent > done ? (extent - done) / 8 : 0,
 		.clock = clock,
 	};
@@ -307,7 +316,8 @@ static void readout_start(struct reader *reader, const struct reader_entry *entr
 	uint64_t now = reader_now(reader);
 	uint64_t clock = stream_seek(stream, &reader->sink, begin < now ? begin : now);
 
-	readout_begin(reader, entry, desc, clock, reader->buffer, ret_walk);
+	readout_rewind(reader, ret_walk);
+	readout_begin(reader, entry, desc, clock, ret_walk);
 	stream_note_lost(stream, &reader->sink, desc->lost);
 }
 

@@ -197,6 +197,7 @@ static void walk_mixed(struct walk *walk)
 	uint64_t clock = walk->clock, count = 0, last = walk->last_id;
 	uint32_t id_count = walk->id_count;
 	size_t left = walk->words, same = 0, padding = walk->last_padding;
+	uint16_t *lengths = walk->lengths;
 
 	while (left && same < RUN_EVENTS) {
 		uint64_t header = walk_load(from), id = header & ID_MASK;
@@ -212,6 +213,8 @@ static void walk_mixed(struct walk *walk)
 			if (!span)
 				break;
 			padding = -size % 8;
+			if (lengths)
+				*lengths++ = (uint16_t)((size + 7) / 8);
 		} else if (span - 1 >= left) { /* unknown, or it isn't all there */
 			break;
 		} else {
@@ -234,6 +237,7 @@ static void walk_mixed(struct walk *walk)
 	walk->count += count;
 	walk->last_id = (uint32_t)last;
 	walk->last_padding = (uint32_t)padding;
+	walk->lengths = lengths;
 }
 
 /* Copies the first event alone, for its clock. */
@@ -274,6 +278,8 @@ static bool walk_variable(struct walk *walk, uint64_t header, uint64_t id)
 		return false;
 	walk->to[0] = walk_stamp(walk, header, id);
 	walk->last_padding = (uint32_t)(-size % 8);
+	if (walk->lengths)
+		*walk->lengths++ = (uint16_t)((size + 7) / 8);
 	walk->from += span;
 	walk->to += (size + 7) / 8;
 	walk->words -= span;

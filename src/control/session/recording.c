@@ -141,6 +141,7 @@ static void observe_events(void *context, const struct reader_batch *batch)
 			       &(struct latency_batch){ .stream = batch->stream,
 							.events = batch->events,
 							.words = batch->words,
+							.lengths = batch->lengths,
 							.begin = batch->begin,
 							.lost = batch->lost,
 							.frequency = session->clock.frequency,
