@@ -105,6 +105,7 @@ static void wait_for_state(pid_t tid, char state)
 static pid_t computing; /* this thread computes, all others sleep */
 static bool others_stood; /* when it was seized */
 static pid_t let_go_first; /* 0: no thread was let go yet */
+static struct tids asked, let_go; /* in this order, without the one that computes */
 
 static void note_request(enum __ptrace_request request, pid_t tid)
 {
@@ -112,6 +113,10 @@ static void note_request(enum __ptrace_request request, pid_t tid)
 
 	if (request == PTRACE_DETACH && !let_go_first)
 		let_go_first = tid;
+	if (computing && tid != computing && request == PTRACE_INTERRUPT)
+		assert_true(vec_push(&asked, tid));
+	if (computing && tid != computing && request == PTRACE_DETACH)
+		assert_true(vec_push(&let_go, tid));
 	if (request != PTRACE_SEIZE || tid != computing)
 		return;
 	snprintf(path, sizeof(path), "/proc/%d/task", tid);
@@ -767,6 +772,12 @@ static void check_computing(bool leader_computes)
 	stop_release(stop, NULL);
 	assert_int_equal(let_go_first, computing);
 	computing = 0;
+	/* (S17) no thread waits for the others both when they are asked and when they are let go */
+	assert_int_equal(asked.count, count - 1);
+	assert_int_equal(let_go.count, count - 1);
+	assert_memory_equal(asked.items, let_go.items, (count - 1) * sizeof(asked.items[0]));
+	vec_free(&asked);
+	vec_free(&let_go);
 	/* killed while it is held: nobody waits for the leader's end before the others' */
 	no_error(stop_all(proc, TIMEOUT_MS, &stop));
 	kill(pid, SIGKILL);

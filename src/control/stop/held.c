@@ -244,17 +244,26 @@ struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ou
 	return note(stop, (struct held){ .tid = tid, .sharer = sharer });
 }
 
+static void ask(struct held *held)
+{
+	if (held->asked)
+		return;
+	held->since_us = held_now_us();
+	if (held->state == HELD_SEIZED)
+		ptrace(PTRACE_INTERRUPT, held->tid, 0, 0);
+	held->asked = true;
+}
+
+/* (S17) */
 void held_ask(struct stop *stop)
 {
-	for (size_t i = 0; i < stop->threads.count; i++) {
-		struct held *held = &stop->threads.items[i];
+	for (int leader = 0; leader < 2; leader++) {
+		for (size_t i = 0; i < stop->threads.count; i++) {
+			struct held *held = &stop->threads.items[i];
 
-		if (held->asked)
-			continue;
-		held->since_us = held_now_us();
-		if (held->state == HELD_SEIZED)
-			ptrace(PTRACE_INTERRUPT, held->tid, 0, 0);
-		held->asked = true;
+			if ((held->tid == stop->proc->pid) == leader)
+				ask(held);
+		}
 	}
 }
 

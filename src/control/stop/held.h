@@ -17,6 +17,9 @@
  *      say, and the thread would go on behind the instruction that it never executed.
  * (S13) The caller's time counts for a thread that is ready to run only as far as the thread has
  *      run (starved.h), and no other thread is held for longer than the caller's time.
+ * (S17) Of the threads that sleep, the first that is asked is the first that is let go, and the
+ *      leader the last: none stands still both while all others are asked and while they are let
+ *      go.
  */
 #ifndef DYNTRACE_HELD_H
 #define DYNTRACE_HELD_H
@@ -87,7 +90,7 @@ bool held_has_signal(pid_t tid, uint64_t among);
 
 /* Seizes one thread, which runs on, and notes it. *ret_ours stays false if it is gone already. */
 struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ours);
-/* Asks all seized threads to stop. */
+/* Asks all seized threads to stop, in the order in which stop_let_go lets them go (S17). */
 void held_ask(struct stop *stop);
 /* As waitpid with WNOHANG, but leaves the report of a stop in place (S9), until the thread goes
  * on. */
