@@ -14,6 +14,7 @@
 #include "control/agent/pool_layout.h"
 #include "control/remote/remote.h"
 #include "control/remote/remote_map.h"
+#include "control/session/own_probes/fencing.h"
 #include "place.h"
 
 #define TIMEOUT_MS 20000 /* only what hangs takes as long */
@@ -659,6 +660,66 @@ static void test_old_list_of_mappings(void **state)
 	target_end(&target);
 }
 
+/* ---- thread blocks --------------------------------------------------------------------------- */
+
+#define NOWHERE 0x1000 /* nothing is mapped there */
+
+static pid_t ended_child(bool reaped)
+{
+	pid_t pid = fork();
+	siginfo_t info;
+
+	if (!pid)
+		_exit(0);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | (reaped ? 0 : WNOWAIT)), 0);
+	return pid;
+}
+
+/* The offset that is found if another thread's block is unreadable. */
+static uint32_t offset_with(struct session *session, const struct fencing_blocks *known, pid_t tid,
+			    bool held)
+{
+	struct fencing_blocks blocks = { 0 };
+
+	for (size_t i = 0; i < known->count; i++)
+		assert_true(vec_push(&blocks, known->items[i]));
+	assert_true(vec_push(&blocks, (struct fencing_block){ tid, NOWHERE }));
+	uint32_t found = fencing_tid_offset(session, &blocks, held);
+	vec_free(&blocks);
+	return found;
+}
+
+/* (E5) */
+static void test_tids_after_the_stop(void **state)
+{
+	struct target target = target_start("spin", "--threads", "4", "--calls", "2000000000", NULL);
+	struct session *session = calloc(1, sizeof(*session));
+	struct fencing_blocks blocks = { 0 };
+	struct stop *stop = NULL;
+
+	assert_non_null(session);
+	target_ready(&target);
+	target_go(&target);
+	no_error(proc_open(target.pid, &session->proc));
+	no_error(stop_all(session->proc, 20000, &stop));
+	no_error(fencing_note_blocks(stop, &blocks));
+	assert_int_equal(blocks.count, stop_thread_count(stop));
+	uint32_t held = fencing_tid_offset(session, &blocks, true);
+	stop_release(stop, NULL);
+	assert_int_not_equal(held, 0);
+	assert_int_equal(fencing_tid_offset(session, &blocks, false), held);
+	pid_t gone = ended_child(true), zombie = ended_child(false);
+	assert_int_equal(offset_with(session, &blocks, gone, false), held);
+	assert_int_equal(offset_with(session, &blocks, zombie, false), held);
+	assert_int_equal(waitpid(zombie, NULL, 0), zombie);
+	assert_int_equal(offset_with(session, &blocks, gone, true), 0);
+	assert_int_equal(offset_with(session, &blocks, getpid(), false), 0);
+	vec_free(&blocks);
+	proc_close(session->proc);
+	free(session);
+	target_end(&target);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -674,6 +735,7 @@ int main(void)
 		cmocka_unit_test(test_no_descriptor_left),
 		cmocka_unit_test(test_locked_memory),
 		cmocka_unit_test(test_old_list_of_mappings),
+		cmocka_unit_test(test_tids_after_the_stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
