@@ -692,7 +692,8 @@ static uint32_t offset_with(struct session *session, const struct fencing_blocks
 /* (E5) */
 static void test_tids_after_the_stop(void **state)
 {
-	struct target target = target_start("spin", "--threads", "4", "--calls", "2000000000", NULL);
+	struct target target =
+		target_start("spin", "--threads", "4", "--calls", "2000000000", NULL);
 	struct session *session = calloc(1, sizeof(*session));
 	struct fencing_blocks blocks = { 0 };
 	struct stop *stop = NULL;

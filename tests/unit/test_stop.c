@@ -15,6 +15,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/interrupt.h"
+#include "control/fence/user_dispatch.h"
 #include "control/proc/proc_status.h"
 #include "control/proc/unreleased.h"
 #include "control/remote/remote.h"
@@ -158,6 +159,11 @@ int pthread_sigmask(int how, const sigset_t *set, sigset_t *ret_before)
 	return syscall(SYS_rt_sigprocmask, (long)how, set, ret_before, 8L) ? errno : 0;
 }
 
+#define GET_DISPATCH ((enum __ptrace_request)0x4211) /* PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG */
+
+static bool is_old_kernel; /* that doesn't know this request */
+static unsigned dispatch_requests;
+
 /* In front of the libc's: a signal comes between the seizure of a thread and the request to stop,
  * and is reported first. */
 long ptrace(enum __ptrace_request request, ...)
@@ -172,6 +178,11 @@ long ptrace(enum __ptrace_request request, ...)
 		kill(getpid(), SIGKILL);
 	if (computing)
 		note_request(request, call.tid);
+	dispatch_requests += request == GET_DISPATCH;
+	if (is_old_kernel && request == GET_DISPATCH) {
+		errno = EIO;
+		return -1;
+	}
 	long result = ptrace_call_make(&call);
 	if (request == PTRACE_SEIZE && !result && signal_after_seize) {
 		syscall(SYS_tgkill, (long)call.tid, (long)call.tid, (long)signal_after_seize);
@@ -793,6 +804,31 @@ static void test_computing_threads_are_held_last(void **state)
 	check_computing(true);
 }
 
+/* A kernel that doesn't know how to tell of dispatches is asked once, not for each thread. In a
+ * process of its own: it never asks again. */
+static void test_old_kernel_is_asked_once(void **state)
+{
+	struct user_dispatch dispatch;
+	int status = -1;
+	pid_t pid = fork();
+
+	if (!pid) {
+		dispatch_requests = 0;
+		is_old_kernel = true;
+		bool found = user_dispatch_read(getppid(), &dispatch) ||
+			     user_dispatch_read(getppid(), &dispatch);
+		_exit(found ? 100 : (int)dispatch_requests);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 1);
+	/* a thread that can't be asked now says nothing of the kernel */
+	dispatch_requests = 0;
+	assert_false(user_dispatch_read(getpid(), &dispatch));
+	assert_false(user_dispatch_read(getpid(), &dispatch));
+	assert_int_equal(dispatch_requests, 2);
+}
+
 /* To look for ends takes longer then than until the next look. */
 static void test_thousands_of_threads(void **state)
 {
@@ -1410,6 +1446,7 @@ int main(void)
 		cmocka_unit_test(test_storm),
 		cmocka_unit_test(test_many_threads),
 		cmocka_unit_test(test_computing_threads_are_held_last),
+		cmocka_unit_test(test_old_kernel_is_asked_once),
 		cmocka_unit_test(test_thousands_of_threads),
 		cmocka_unit_test(test_many_stop_late),
 		cmocka_unit_test(test_wait_fails),

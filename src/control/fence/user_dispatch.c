@@ -20,10 +20,18 @@
 
 bool user_dispatch_read(pid_t tid, struct user_dispatch *ret_dispatch)
 {
+	/* EIO: the kernel doesn't know the request. Asking each thread takes time while all are
+	 * held. */
+	static volatile bool is_unknown;
 	struct user_dispatch dispatch = { 0 };
 
-	if (ptrace((enum __ptrace_request)GET_CONFIG, tid, sizeof(dispatch), &dispatch) ||
-	    !dispatch.on)
+	if (is_unknown)
+		return false;
+	if (ptrace((enum __ptrace_request)GET_CONFIG, tid, sizeof(dispatch), &dispatch)) {
+		is_unknown = errno == EIO;
+		return false;
+	}
+	if (!dispatch.on)
 		return false;
 	*ret_dispatch = dispatch;
 	return true;

@@ -282,7 +282,8 @@ static struct error *note_blocks(struct making *making, struct stop *stop)
 	struct session *session = making->session;
 	struct error *error = fencing_note_blocks(stop, &making->blocks);
 
-	making->asks_tids = !error && stop_thread_count(stop) > 1 && !(making->closed & FENCE_RECORD);
+	bool is_quiet = making->closed & FENCE_RECORD;
+	making->asks_tids = !error && !is_quiet && stop_thread_count(stop) > 1;
 	if (!error && !making->asks_tids)
 		session->agent->control->tid_offset =
 			fencing_tid_offset(session, &making->blocks, true);
