@@ -79,7 +79,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 52
+#define DT_LAYOUT_VERSION 53
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -533,7 +533,9 @@ struct dt_pool {
 	/* a thread of some process forbids itself the clock: hits aren't limited by it any more */
 	uint32_t clockless;
 	uint32_t pad3;
-	uint64_t pad2[6];
+	uint64_t records_freed; /* (T6) plus 2 per thread record that was freed: even */
+	uint64_t records_full; /* records_freed + 1 when a search found none; 0: none has yet */
+	uint64_t pad2[4];
 	struct dt_thread threads[DT_THREADS_MAX];
 	/* then: uint64_t words[small + big]; struct dt_chunk chunks[small + big];
 	 * then, page aligned: the small chunks, then the big ones */

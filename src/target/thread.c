@@ -25,6 +25,11 @@
  *
  * (T2) The controller frees the chunk and the record of a thread that it finds dead. A slot whose
  * thread is alive again, because its tid was reused, is checked against both in the slow path.
+ *
+ * (T6) A search for a record that finds none is noted with the number of records that had been freed
+ * before it began. No thread searches again until that number has grown: a program with more
+ * threads than there are records would read all of them per hit. The number grows after the record
+ * is free: so a record that a search came too early for is always found by a later one.
  */
 #include "agent_parts.h"
 
@@ -226,6 +231,11 @@ static uint32_t thread_claim_record(const struct dt_control *control, uint32_t t
 {
 	struct dt_pool *pool = agent_pool(control);
 	uint32_t at = __atomic_load_n(&pool->thread_hint, __ATOMIC_RELAXED);
+	/* pairs with pool_free_thread (T6) */
+	uint64_t freed = __atomic_load_n(&pool->records_freed, __ATOMIC_ACQUIRE);
+
+	if (__atomic_load_n(&pool->records_full, __ATOMIC_RELAXED) == freed + 1)
+		return 0;
 
 	for (uint32_t tries = 0; tries < DT_THREADS_MAX; tries++, at++) {
 		uint32_t index = at % DT_THREADS_MAX;
@@ -247,6 +257,7 @@ static uint32_t thread_claim_record(const struct dt_control *control, uint32_t t
 		__atomic_store_n(&pool->thread_hint, at + 1, __ATOMIC_RELAXED);
 		return index;
 	}
+	__atomic_store_n(&pool->records_full, freed + 1, __ATOMIC_RELAXED);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/user.h>
 
 #include "rig.h"
+#include "control/record/pool.h"
 #include "shared/returns.h"
 #include "thin.h"
 
@@ -752,8 +753,13 @@ static void test_no_thread_record(void **unused)
 		assert_int_equal(rig_hit(RIG_BARE, 0), 0);
 	assert_int_equal(rig_pool->lost_homeless, 5);
 	assert_int_equal(rig_pool->tallies[RIG_BARE].lost, 5);
-	/* The hint is late: a thread that took a record long ago has stored it just now. */
+	/* (T6) Nobody reads all records again: no record was freed, as far as the agent is told. */
 	rig_pool->threads[77].claim = 0;
+	assert_int_equal(rig_hit(RIG_BARE, 0), 0);
+	assert_int_equal(rig_pool->lost_homeless, 6);
+	/* The hint is late: a thread that took a record long ago has stored it just now. */
+	rig_pool->threads[77].claim = 2;
+	pool_free_thread(&(struct pool){ .base = rig_pool }, 77);
 	rig_pool->thread_hint = 78;
 	assert_int_equal(rig_hit(RIG_BARE, 0), 1);
 	assert_int_equal(rig_pool->threads[77].tid, getpid());

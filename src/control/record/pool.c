@@ -109,4 +109,6 @@ void pool_free_thread(const struct pool *pool, uint32_t index)
 	/* The hint stays where it is: it follows the records taken last, which may be a long
 	 * row. */
 	__atomic_store_n(&record->claim, 0, __ATOMIC_RELEASE);
+	/* pairs with thread_claim_record (T6) */
+	__atomic_fetch_add(&pool->base->records_freed, 2, __ATOMIC_RELEASE);
 }
