@@ -292,9 +292,10 @@ static inline void rig_open_trace(struct rig_trace *trace)
 			     &trace->writer));
 }
 
-static inline void rig_open_reader(struct rig_trace *trace)
+/* Of a reader of the rig's pool into the trace. */
+static inline struct reader_options rig_reader_options(struct rig_trace *trace)
 {
-	struct reader_options options = {
+	return (struct reader_options){
 		.pool = rig_pool,
 		.pool_size = rig_control->pool_size,
 		.small_count = rig_control->small_count,
@@ -303,6 +304,12 @@ static inline void rig_open_reader(struct rig_trace *trace)
 		.writer = trace->writer,
 		.alive = rig_alive,
 	};
+}
+
+static inline void rig_open_reader(struct rig_trace *trace)
+{
+	struct reader_options options = rig_reader_options(trace);
+
 	RIG_OK(reader_create(&options, &trace->reader));
 }
 

@@ -1,4 +1,5 @@
 /* System calls that a borrowed thread makes in one go, before they are asked for (ahead.h). */
+#include "failing_read.h"
 #include "ptrace_call.h"
 #include "target.h"
 #include "thin.h"
@@ -277,18 +278,6 @@ static void test_desk_is_for_one(void **state)
 	proc_close(other);
 	expect_unchanged(&stage);
 	end(&stage);
-}
-
-static size_t reads_left = SIZE_MAX; /* then one fails */
-
-/* The linker hands all calls of mem_read to this one. */
-struct error *__real_mem_read(struct proc *proc, taddr from, void *to, size_t n);
-struct error *__wrap_mem_read(struct proc *proc, taddr from, void *to, size_t n);
-struct error *__wrap_mem_read(struct proc *proc, taddr from, void *to, size_t n)
-{
-	if (reads_left != SIZE_MAX && !reads_left--)
-		return error_new(ERROR_FAILED, "no read");
-	return __real_mem_read(proc, from, to, n);
 }
 
 /* Results that can't be read at once aren't forgotten: what was made is undone (H32). */

@@ -1,4 +1,5 @@
 /* Starting commands: found, not found, held, run until their libraries are loaded, ended. */
+#include "failing_read.h"
 #include "ptrace_call.h"
 #include "target.h"
 
@@ -194,7 +195,7 @@ static void run_hello(const char *name, bool dynamic)
 
 static size_t writes_left = SIZE_MAX; /* then one fails */
 
-/* The linker hands all calls of mem_write and mem_read to these. */
+/* The linker hands all calls of mem_write to this one. */
 struct error *__real_mem_write(struct proc *proc, taddr to, const void *from, size_t size);
 struct error *__wrap_mem_write(struct proc *proc, taddr to, const void *from, size_t size);
 struct error *__wrap_mem_write(struct proc *proc, taddr to, const void *from, size_t size)
@@ -202,17 +203,6 @@ struct error *__wrap_mem_write(struct proc *proc, taddr to, const void *from, si
 	if (writes_left != SIZE_MAX && !writes_left--)
 		return error_new(ERROR_FAILED, "no write");
 	return __real_mem_write(proc, to, from, size);
-}
-
-static size_t reads_left = SIZE_MAX; /* likewise */
-
-struct error *__real_mem_read(struct proc *proc, taddr from, void *to, size_t n);
-struct error *__wrap_mem_read(struct proc *proc, taddr from, void *to, size_t n);
-struct error *__wrap_mem_read(struct proc *proc, taddr from, void *to, size_t n)
-{
-	if (reads_left != SIZE_MAX && !reads_left--)
-		return error_new(ERROR_FAILED, "no read");
-	return __real_mem_read(proc, from, to, n);
 }
 
 /* Runs a program in which that read fails. Returns how many were left to it. */

@@ -135,20 +135,14 @@ static void observe(void *context, const struct reader_batch *batch)
 
 static void open_reader(struct rig_trace *trace, const struct reader_resume *resume)
 {
-	struct reader_options options = {
-		.pool = rig_pool,
-		.pool_size = rig_control->pool_size,
-		.small_count = SMALL,
-		.big_count = big,
-		.types = &trace->types,
-		.writer = trace->writer,
-		.name = note_packet,
-		.clock = read_clock,
-		.resume = resume,
-		.observe = observe,
-		.pauses = &pauses,
-	};
+	struct reader_options options = rig_reader_options(trace);
 
+	options.alive = NULL;
+	options.name = note_packet;
+	options.clock = read_clock;
+	options.resume = resume;
+	options.observe = observe;
+	options.pauses = &pauses;
 	RIG_OK(reader_create(&options, &trace->reader));
 }
 

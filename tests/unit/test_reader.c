@@ -44,17 +44,11 @@ static void set_up_at(struct rig_trace *trace, uint64_t start)
 {
 	rig_up(SMALL, BIG, 0);
 	rig_open_trace(trace);
-	struct reader_options options = {
-		.pool = rig_pool,
-		.pool_size = rig_control->pool_size,
-		.small_count = SMALL,
-		.big_count = BIG,
-		.types = &trace->types,
-		.writer = trace->writer,
-		.alive = alive,
-		.outer = outer,
-		.clock = read_clock,
-	};
+	struct reader_options options = rig_reader_options(trace);
+
+	options.alive = alive;
+	options.outer = outer;
+	options.clock = read_clock;
 	RIG_OK(reader_create(&options, &trace->reader));
 	words = (uint64_t *)((char *)rig_pool + dt_words_offset());
 	descs = (struct dt_chunk *)((char *)rig_pool + dt_descs_offset(SMALL + BIG));

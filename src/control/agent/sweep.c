@@ -17,12 +17,6 @@
 #define SWEEP_ROUNDS 1000
 #define SWEEP_PAUSE_NS 2000000L
 #define SYSCALL_SIZE 2
-#define SWEEP_ANY "/memfd:dyntrace-"
-
-static bool is_named(const char *path)
-{
-	return !strncmp(path, SWEEP_ANY, strlen(SWEEP_ANY));
-}
 
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
@@ -39,7 +33,7 @@ static struct error *find_descriptors(const struct proc *proc, struct tids *ret_
 
 		if (entry->d_name[0] == '.' ||
 		    readlinkat(dirfd(directory), entry->d_name, link, sizeof(link) - 1) < 0 ||
-		    !is_named(link))
+		    !mapped_path_is_ours(link))
 			continue;
 		if (!vec_push(ret_numbers, atoi(entry->d_name))) {
 			closedir(directory);
@@ -89,7 +83,7 @@ static struct error *unmap_named(struct remote *remote, const struct maps *maps,
 	for (size_t i = 0; i < maps->count && !err; i++) {
 		const struct mapping *m = &maps->items[i];
 
-		if (m->shared && is_named(m->path) && !(m->start.v >= base.v && m->end.v <= end))
+		if (m->shared && mapping_is_ours(m) && !(m->start.v >= base.v && m->end.v <= end))
 			err = remote_map_remove(remote, m->start, m->end.v - m->start.v);
 	}
 	/* last: by this mapping the next controller knows the rest */
@@ -182,7 +176,7 @@ struct error *sweep_look(struct proc *proc, bool *ret_any)
 	bool any = false;
 
 	for (size_t i = 0; i < maps.count && !err; i++)
-		any |= maps.items[i].shared && is_named(maps.items[i].path);
+		any |= maps.items[i].shared && mapping_is_ours(&maps.items[i]);
 	if (!err)
 		err = find_descriptors(proc, &numbers);
 	if (!err)

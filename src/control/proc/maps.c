@@ -105,11 +105,16 @@ struct error *maps_read(const struct proc *proc, struct maps *ret_maps)
 	return error_wrap(maps_parse(text, ret_maps), "cannot understand /proc/%d/maps", proc->pid);
 }
 
-bool mapping_is_ours(const struct mapping *mapping)
+bool mapped_path_is_ours(const char *path)
 {
 	static const char ours[] = "/memfd:dyntrace-";
 
-	return strncmp(mapping->path, ours, sizeof(ours) - 1) == 0;
+	return strncmp(path, ours, sizeof(ours) - 1) == 0;
+}
+
+bool mapping_is_ours(const struct mapping *mapping)
+{
+	return mapped_path_is_ours(mapping->path);
 }
 
 const struct mapping *maps_find(const struct maps *maps, taddr address)

@@ -162,6 +162,7 @@ struct error *maps_parse(char *text, struct maps *ret_maps);
 const struct mapping *maps_find(const struct maps *maps, taddr address); /* NULL: not mapped */
 /* Is it dyntrace's, by its name: code, or memory for events? It goes away with the probes. */
 bool mapping_is_ours(const struct mapping *mapping);
+bool mapped_path_is_ours(const char *path); /* the same of a path alone, or of a descriptor's */
 /* Is there private memory without a file that is writable and has these very bounds? */
 bool maps_has_exactly(const struct maps *maps, taddr at, uint64_t size);
 /* Marks a free range as mapped, for later searches. False: out of memory. */
