@@ -110,7 +110,7 @@ def test_missing_packets(dyntrace, program_path, page):
     one = page(trace)
     check(one, trace)
     assert check_bars(one, trace) > 0
-    assert "1 packets of events are missing" in one.run("document.getElementById('notes').textContent")
+    assert "1 packet of events is missing" in one.run("document.getElementById('notes').textContent")
     assert one.run("page.threads.map(thread => thread.losses.map(loss => [loss.count, loss.isPackets]))") == [[[1, True]]]
 
 

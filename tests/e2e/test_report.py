@@ -160,6 +160,14 @@ def take_out(path, numbers):
     return index
 
 
+def test_one_missing_packet(dyntrace, program_path):
+    """The notes below the table count in words that suit one."""
+    trace = record(dyntrace, "-e", *CALLS, "--function", "run", "--mode", "block", "--", program_path("calls"), 400, 2)
+    files = sorted((os.path.join(trace, name) for name in os.listdir(trace) if name != "metadata"), key=os.path.getsize)
+    assert take_out(files[-1], {1}) > 2
+    assert "\n1 packet of events is missing in the trace\n" in dyntrace("report", trace).stdout
+
+
 def test_missing_packets(dyntrace, program_path):
     """(O2) A thread may have lost the packets that no file has: its open calls are cut, calls behind have no wrong parent."""
     trace = record(dyntrace, "-e", *CALLS, "--function", "run", "--mode", "block", "--", program_path("calls"), 400, 2)

@@ -51,10 +51,10 @@ struct calls_row report_row(const struct report_function *f, struct calls_name *
 	return row;
 }
 
-static void add_note(struct strbuf *text, uint64_t count, const char *what)
+static void add_note(struct strbuf *text, uint64_t count, const char *one, const char *several)
 {
 	if (count)
-		quote_format(text, "%" PRIu64 " %s\n", count, what);
+		quote_format(text, "%" PRIu64 " %s\n", count, count == 1 ? one : several);
 }
 
 /* Names the functions that were only counted for a time. */
@@ -89,14 +89,17 @@ void report_notes(const struct report *report, struct strbuf *text)
 		fates.inside += f->inside;
 		fates.missed += f->missed;
 	}
-	add_note(text, report->lost, "events were lost");
-	add_note(text, report->lost_packets, "packets of events are missing in the trace");
-	add_note(text, cut, "calls were cut by the loss: they are in no number above");
+	add_note(text, report->lost, "event was lost", "events were lost");
+	add_note(text, report->lost_packets, "packet of events is missing in the trace",
+		 "packets of events are missing in the trace");
+	add_note(text, cut, "call was cut by the loss: it is in no number above",
+		 "calls were cut by the loss: they are in no number above");
 	calls_table_fates(&fates, text);
 	if (fates.missed)
 		text_add(text, "calls that are shown inside missed ones may have come after them\n");
 	add_demoted(report, text);
-	add_note(text, partial, "calls whose entries aren't known: they have no self time");
+	add_note(text, partial, "call whose entry isn't known: it has no self time",
+		 "calls whose entries aren't known: they have no self time");
 }
 
 static void add_json(const struct report *report, const struct calls_table *table,

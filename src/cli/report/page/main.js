@@ -21,11 +21,11 @@ function drawNotes() {
 	if (meta.damaged)
 		notes.push('The trace is damaged: the page has what could be read.');
 	if (meta.lost)
-		notes.push(`${count(meta.lost)} events were lost, where the timeline has a hatched gap.` +
-			(cut ? ` ${count(cut)} calls were cut by that: they are in no number.` : ''));
+		notes.push(`${several(meta.lost, 'event was', 'events were')} lost, where the timeline has a hatched gap.` +
+			(cut ? ` ${several(cut, 'call was cut by that: it is', 'calls were cut by that: they are')} in no number.` : ''));
 	if (meta.lostPackets)
-		notes.push(`${count(meta.lostPackets)} packets of events are missing in the trace, where the timeline has a hatched gap: nobody ` +
-			'knows of which threads.' + (cut && !meta.lost ? ` ${count(cut)} calls were cut by that: they are in no number.` : ''));
+		notes.push(`${several(meta.lostPackets, 'packet of events is', 'packets of events are')} missing in the trace, where the timeline has a hatched gap: nobody ` +
+			'knows of which threads.' + (cut && !meta.lost ? ` ${several(cut, 'call was cut by that: it is', 'calls were cut by that: they are')} in no number.` : ''));
 	if (isReduced)
 		notes.push(`The trace is too large for a page: ${count(meta.left)} calls shorter than ${time(meta.resolution)} are sums per ` +
 			`${time(meta.bucket)} of time; the timeline shows how busy that time was. The slowest calls of each function, and ` +
@@ -38,13 +38,14 @@ function drawNotes() {
 			(sum('missed') ? ' What is drawn inside a call whose return is unknown may have come after it.' : ''));
 	const counted = functions.filter(f => f.counted), off = functions.filter(f => f.off);
 	if (counted.length)
-		notes.push(`${count(sum('counted'))} calls were counted, not recorded (--overhead): ` + counted.slice(0, 8).map(f =>
+		notes.push(`${several(sum('counted'), 'call was', 'calls were')} counted, not recorded (--overhead): ` + counted.slice(0, 8).map(f =>
 			`${count(f.counted)} of ${f.name}`).join(', ') + (counted.length > 8 ? ` and of ${counted.length - 8} other functions.` : '.'));
 	if (off.length)
 		notes.push(`${count(off.length)} ${off.length === 1 ? 'function was' : 'functions were'} off for a time, at most ` +
 			`${time(Math.max(...off.map(f => f.off)))}: calls of that time are not known.`);
 	if (partial)
-		notes.push(`The entries of ${count(partial)} calls are not known: they have no self time and no path.`);
+		notes.push(partial === 1 ? 'The entry of 1 call is not known: it has no self time and no path.' :
+			`The entries of ${count(partial)} calls are not known: they have no self time and no path.`);
 	$('notes').replaceChildren(...notes.map(note => element('li', {}, note)));
 }
 

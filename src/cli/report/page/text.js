@@ -3,7 +3,7 @@
  */
 const $ = id => document.getElementById(id);
 const count = value => Math.round(value).toLocaleString('en-US');
-const several = (value, what) => `${count(value)} ${what}${Math.round(value) === 1 ? '' : 's'}`;
+const several = (value, one, more = one + 's') => `${count(value)} ${Math.round(value) === 1 ? one : more}`;
 
 /* Three digits, as options/time_text.h: "12 ns", "1.23 us". */
 function time(ns) {

@@ -142,7 +142,7 @@ function drawLoss(g, thread, loss, y) {
 	g.stroke();
 	g.restore();
 	g.fillStyle = variable('--loss');
-	g.fillText(`${count(loss.count)} ${loss.isPackets ? 'packets ' : ''}lost`, Math.max(2, Math.min(x, widthOf() - 90)), y + TITLE - 7);
+	g.fillText(loss.isPackets ? `${several(loss.count, 'packet')} lost` : `${count(loss.count)} lost`, Math.max(2, Math.min(x, widthOf() - 90)), y + TITLE - 7);
 }
 
 function drawThread(g, thread, top, height) {
@@ -271,7 +271,7 @@ function tipFor(event) {
 			WHY[calls.kind[call]], `at ${moment(calls.begin[call], (view.to - view.from) / 1000)} (${clock(calls.begin[call])})`,
 			threadText(thread), calls.arguments.get(call) || ''].filter(line => line));
 	else if (loss)
-		showTip(event, `${count(loss.count)} ${loss.isPackets ? 'packets' : 'events'} lost`, [`within ${time(loss.end - loss.begin)}`,
+		showTip(event, `${several(loss.count, loss.isPackets ? 'packet' : 'event')} lost`, [`within ${time(loss.end - loss.begin)}`,
 			loss.isPackets ? `of this thread or of others: ${threadText(thread)}` : threadText(thread)]);
 	else if (sum)
 		showTip(event, functions[sum.function].name, [`${several(sum.calls, 'call')} shorter than ${time(meta.resolution)}`,
