@@ -1,4 +1,4 @@
-"""Values behind pointers are read by plain loads (X3 to X9, H44): a load that fails is mended, and the program sees its own masks,
+"""Values behind pointers are read by plain loads (X3 to X11, H44): a load that fails is mended, and the program sees its own masks,
 handlers and faults as without a tracer. tests/programs/gone.c gives pointers to memory that goes away, in every state of its signals."""
 import collections
 import os
@@ -294,3 +294,155 @@ def test_no_string(dyntrace, scratch):
     _, trace = dyntrace.trace("--function", "note", "--", path)
     assert [(event.fields["a"], event.fields["b"], event.fields["n"]) for event in trace.events] == [
         ("here" if n & 1 else "(null)", "there" if n & 2 else "(null)", n) for n in range(100)]
+
+
+PARTS = r"""
+#include <omp.h>
+#include "handshake.h"
+__attribute__((noipa)) void say(const char *text, long number) { __asm__ volatile("nop; nop; nop; nop; nop" : : "r"(text), "r"(number)); }
+
+int main(int argc, char **argv)
+{
+	long sum = 0;
+
+	for (int round = 0; round < 2; round++) {
+		handshake(argc, argv);
+		for (long turn = 0; turn < 300; turn++) {
+			#pragma omp parallel for reduction(+:sum) num_threads(3) schedule(static, 1)
+			for (int part = 0; part < 3; part++) {
+				char *text = malloc(4096);
+
+				snprintf(text, 64, "turn %ld part %d", turn, part);
+				#pragma omp critical
+				say(text, 900 * round + 3 * turn + part);
+				sum += (long)strlen(text);
+				free(text);
+			}
+		}
+	}
+	printf("%ld\n", sum);
+	return 0;
+}
+"""
+
+
+def build(scratch, name, source, *options):
+    path = os.path.join(scratch, name)
+    programs = os.path.join(os.path.dirname(__file__), "..", "programs")
+    subprocess.run(["gcc", "-O2", "-g", "-D_GNU_SOURCE", "-I", programs, *options, "-x", "c", "-", "-o", path], input=source, text=True,
+                   check=True)
+    return path
+
+
+def test_library_that_waits_by_itself(dyntrace, processes, scratch):
+    """(X11) libgomp makes system calls of its own, which are all futex: the program is read by plain loads. The second half of its work
+    has no tracer."""
+    path = build(scratch, "parts", PARTS, "-fopenmp")
+    without = alone(path)
+    target = Program(processes, path, []).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "say")
+    until(lambda: has_handlers(target.pid), "handlers in front")
+    target.go().wait_ready()
+    trace = tracing.stop()
+    assert int(status(target.pid, "SigCgt"), 16) & FAULTS == 0
+    assert target.finish() == without[0] and without[1] == 0
+    assert sorted((event.fields["number"], event.fields["text"]) for event in trace.events) == [
+        (3 * turn + part, f"turn {turn} part {part}") for turn in range(300) for part in range(3)]
+    assert trace.lost == 0
+
+
+# Two system calls: one whose number the code tells, one whose number the caller tells.
+OWN_CALLS = r"""
+long told(long how, const unsigned long *set) {
+	register long size __asm__("r10") = 8;
+	long result;
+	__asm__ volatile("syscall" : "=a"(result) : "a"(%dL), "D"(how), "S"(set), "d"(0L), "r"(size) : "rcx", "r11", "memory");
+	return result;
+}
+long asked(long number, long how, const unsigned long *set) {
+	register long size __asm__("r10") = 8;
+	long result;
+	__asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(how), "S"(set), "d"(0L), "r"(size) : "rcx", "r11", "memory");
+	return result;
+}
+"""
+
+CALLER = r"""
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include "handshake.h"
+__attribute__((noipa)) void take(const char *text) { __asm__ volatile("nop; nop; nop; nop; nop" : : "r"(text)); }
+static long (*told)(long how, const unsigned long *set);
+static long (*asked)(long number, long how, const unsigned long *set);
+
+static void gone(void)
+{
+	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	strcpy(page, "here");
+	for (int i = 0; i < 4; i++)
+		take(page);
+	mprotect(page, 4096, PROT_NONE);
+	take(page);
+	munmap(page, 4096);
+}
+
+static void find(const char *path)
+{
+	void *library = dlopen(path, RTLD_NOW);
+
+	told = dlsym(library, "told");
+	asked = dlsym(library, "asked");
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long all = ~0UL;
+
+	if (!LATE)
+		find(LIBRARY);
+	handshake(argc, argv);
+	gone();
+	if (LATE)
+		find(LIBRARY);
+	handshake(argc, argv);
+	gone();
+	if (asked)
+		told(SIG_BLOCK, &all);
+	gone();
+	if (asked)
+		told(SIG_UNBLOCK, &all);
+	gone();
+	if (asked)
+		asked(14, SIG_BLOCK, &all);
+	gone();
+	printf("done\n");
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("name, number, loads", [("harmless", 202, True), ("mask", 14, True), ("unsafe", 56, False)])
+def test_library_with_calls_of_its_own(dyntrace, processes, scratch, name, number, loads, late):
+    """(X10) A library blocks the signals by system calls of its own: guards notice, where the library is there at the beginning. One that
+    comes later and might do so ends plain loads, and one with a call that no guard makes safe rules them out."""
+    source = OWN_CALLS % number
+    if name != "mask":
+        source = source[:source.index("long asked")]
+    library = build(scratch, "own_calls.so", source, "-shared", "-fPIC")
+    path = build(scratch, "caller", CALLER, f'-DLIBRARY="{library}"', f"-DLATE={late:d}")
+    target = Program(processes, path, []).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "take")
+    if loads or late:
+        until(lambda: has_handlers(target.pid), "handlers in front")
+    target.go().wait_ready()
+    if late and name != "harmless":
+        until(lambda: not has_handlers(target.pid), "no handlers in front")
+    assert has_handlers(target.pid) == (name == "harmless" or (loads and not late))
+    assert target.finish() == "done\n"
+    tracing.process.communicate(timeout=30)
+    trace = Trace(tracing.output)
+    assert [event.fields["text"].startswith("(unreadable") for event in trace.events] == ([False] * 4 + [True]) * 5
+    assert trace.lost == 0

@@ -1,5 +1,5 @@
 /*
- * Plain loads (X3 to X8): who may make them. A signal comes at every instruction of a guard, whose
+ * Plain loads (X3 to X10): who may make them. A signal comes at every instruction of a guard, whose
  * handler hits (X5); the handlers themselves are in tests/e2e/test_plain_loads.py.
  */
 #include "../../src/shared/program.h"
@@ -161,6 +161,31 @@ static void test_nobody_loads_with_larger_frames(void **unused)
 	rig_down();
 }
 
+/* X10: calls that no guard makes safe, of code whose calls nobody knew before. */
+static void test_nobody_loads_after_unsafe_calls(void **unused)
+{
+	static const struct {
+		uint64_t number, first;
+	} calls[] = {
+		{ SYS_clone, 0x100 }, { SYS_clone3, 0 }, { SYS_vfork, 0 },  { SYS_rt_sigreturn, 0 },
+		{ SYS_seccomp, 1 },   { SYS_prctl, 22 }, { SYS_prctl, 59 },
+	};
+	uint64_t result;
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		up();
+		assert_false(pass_guard(SYS_clone, 17, NULL, false, &result)); /* a fork */
+		assert_false(pass_guard(SYS_prctl, 15, NULL, false, &result));
+		gather("twenty bytes of text");
+		assert_true(is_open());
+		assert_false(pass_guard(calls[i].number, calls[i].first, NULL, false, &result));
+		assert_int_equal(result, calls[i].number);
+		gather("twenty bytes of text");
+		assert_false(is_open());
+		rig_down();
+	}
+}
+
 /* X4: not before both signals have the agent's handler. */
 static void test_nobody_loads_without_handlers(void **unused)
 {
@@ -208,6 +233,7 @@ int main(void)
 		cmocka_unit_test(test_a_guard_with_hits),
 		cmocka_unit_test(test_who_may_load),
 		cmocka_unit_test(test_nobody_loads_with_larger_frames),
+		cmocka_unit_test(test_nobody_loads_after_unsafe_calls),
 		cmocka_unit_test(test_nobody_loads_without_handlers),
 		cmocka_unit_test(test_forbidden_loads),
 	};

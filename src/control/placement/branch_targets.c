@@ -46,6 +46,7 @@ struct text_bits {
 	uint64_t address, size;
 	uint8_t *bits;
 	uint8_t *exact; /* the subset that surely are targets, not only doubts */
+	uint8_t *apart; /* the subset that not only jumps of the same stretch lead to */
 };
 
 /* A restartable sequence, or the signature before its abort address. */
@@ -78,25 +79,41 @@ static struct text_bits *find_range(const struct branch_targets *targets, uint64
 	return NULL;
 }
 
+static void set_bit(uint8_t *bits, uint64_t at)
+{
+	bits[at / 8] |= (uint8_t)(1u << (at % 8));
+}
+
 /* The address may be a target. */
 static void mark_doubt(struct branch_targets *targets, uint64_t address)
 {
 	struct text_bits *range = find_range(targets, address);
-	uint64_t at = range ? address - range->address : 0;
 
-	if (range)
-		range->bits[at / 8] |= (uint8_t)(1u << (at % 8));
+	if (!range)
+		return;
+	set_bit(range->bits, address - range->address);
+	set_bit(range->apart, address - range->address);
 }
 
 /* The address is a target. */
 static void mark(struct branch_targets *targets, uint64_t address)
 {
 	struct text_bits *range = find_range(targets, address);
-	uint64_t at = range ? address - range->address : 0;
 
 	mark_doubt(targets, address);
 	if (range)
-		range->exact[at / 8] |= (uint8_t)(1u << (at % 8));
+		set_bit(range->exact, address - range->address);
+}
+
+/* The address is the target of a jump in its own stretch. */
+static void mark_near(struct branch_targets *targets, uint64_t address)
+{
+	struct text_bits *range = find_range(targets, address);
+
+	if (!range)
+		return;
+	set_bit(range->bits, address - range->address);
+	set_bit(range->exact, address - range->address);
 }
 
 /* A word in data: an address or a number. */
@@ -353,6 +370,17 @@ static void mark_numbers(struct branch_targets *targets, struct stretch *stretch
 	}
 }
 
+static void note_target(struct branch_targets *targets, const struct stretch *stretch,
+			const struct prescan *insn)
+{
+	bool jumps = insn->flow == FLOW_JUMP || insn->flow == FLOW_BRANCH;
+
+	if (jumps && insn->target.v >= stretch->from && insn->target.v < stretch->to)
+		mark_near(targets, insn->target.v);
+	else
+		mark(targets, insn->target.v);
+}
+
 static void sweep(struct branch_targets *targets, const uint8_t *bytes, struct stretch stretch)
 {
 	struct lead_in lead = { 0 };
@@ -366,7 +394,7 @@ static void sweep(struct branch_targets *targets, const uint8_t *bytes, struct s
 			continue;
 		}
 		if (insn.has_target)
-			mark(targets, insn.target.v);
+			note_target(targets, &stretch, &insn);
 		if (insn.rip_relative)
 			mark_taken(targets, insn.rip_target.v);
 		if (insn.rip_relative && insn.kind != PRESCAN_LEA)
@@ -439,10 +467,11 @@ static struct error *add_ranges(struct branch_targets *targets)
 			continue;
 		}
 		assert(at - text->address < text->size); /* the search gets on */
-		uint8_t *bits = calloc(2, text->size / 8 + 1);
-		if (!bits ||
-		    !vec_push(&targets->ranges, (struct text_bits){ text->address, text->size, bits,
-								    bits + text->size / 8 + 1 })) {
+		uint64_t room = text->size / 8 + 1;
+		uint8_t *bits = calloc(3, room);
+		if (!bits || !vec_push(&targets->ranges,
+				       (struct text_bits){ text->address, text->size, bits,
+							   bits + room, bits + 2 * room })) {
 			free(bits);
 			return error_new(ERROR_FAILED, "out of memory");
 		}
@@ -606,6 +635,25 @@ bool branch_targets_inside(const struct branch_targets *targets, uint64_t start,
 			return true;
 	}
 	return false;
+}
+
+bool branch_targets_is_apart(const struct branch_targets *targets, uint64_t address)
+{
+	const struct text_bits *range = find_range(targets, address);
+	uint64_t at = range ? address - range->address : 0;
+
+	return !range || targets->everything || (range->apart[at / 8] >> (at % 8) & 1);
+}
+
+uint64_t branch_targets_next_start(const struct branch_targets *targets, uint64_t address)
+{
+	const struct text_bits *range = find_range(targets, address);
+	uint64_t end = range ? range->address + range->size : address;
+	size_t n = sorted_count(targets->starts.count, i, targets->starts.items[i] <= address);
+
+	return n < targets->starts.count && targets->starts.items[n] < end ?
+		       targets->starts.items[n] :
+		       end;
 }
 
 bool branch_targets_is_sequence(const struct branch_targets *targets, uint64_t start, uint64_t end)

@@ -40,6 +40,12 @@ bool branch_targets_is_read(const struct branch_targets *targets, uint64_t start
  * instruction, or hold more than one. */
 bool branch_targets_inside(const struct branch_targets *targets, uint64_t start, uint64_t end);
 
+/* Might execution get to this address otherwise than by a direct jump from between the function's
+ * start before it and the next one? */
+bool branch_targets_is_apart(const struct branch_targets *targets, uint64_t address);
+/* The first start of a function behind this address, or the end of the text. */
+uint64_t branch_targets_next_start(const struct branch_targets *targets, uint64_t address);
+
 /* Does a restartable sequence (H11) overlap [start, end)? */
 bool branch_targets_is_sequence(const struct branch_targets *targets, uint64_t start, uint64_t end);
 

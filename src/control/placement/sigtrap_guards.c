@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "call_number.h"
 #include "control/base/cleanup.h"
 #include "planner.h"
 
@@ -16,6 +17,7 @@
 #ifndef SYS_epoll_pwait2
 #define SYS_epoll_pwait2 441
 #endif
+#define OTHER_MAX (64u << 20) /* bytes of a module whose jumps are searched for this */
 
 static const uint8_t syscall_code[] = { 0x0f, 0x05 };
 
@@ -28,13 +30,29 @@ static const uint64_t harmful_calls[] = {
 	SYS_sigaltstack,  SYS_arch_prctl,
 };
 
-static bool is_harmful(uint64_t number)
+/* (X10) System calls that no guard makes safe, outside of a libc: threads that share a thread block
+ * with another, masks out of a frame that the code made itself, filters that nobody notices. */
+static const uint64_t unsafe_calls[] = {
+	SYS_clone, SYS_clone3, SYS_vfork, SYS_rt_sigreturn, SYS_seccomp, SYS_prctl,
+};
+
+static bool is_among(const uint64_t *calls, size_t count, uint64_t number)
 {
-	for (size_t i = 0; i < sizeof(harmful_calls) / sizeof(harmful_calls[0]); i++) {
-		if (harmful_calls[i] == number)
+	for (size_t i = 0; i < count; i++) {
+		if (calls[i] == number)
 			return true;
 	}
 	return false;
+}
+
+static bool is_harmful(uint64_t number)
+{
+	return is_among(harmful_calls, sizeof(harmful_calls) / sizeof(harmful_calls[0]), number);
+}
+
+static bool is_unsafe(uint64_t number)
+{
+	return is_among(unsafe_calls, sizeof(unsafe_calls) / sizeof(unsafe_calls[0]), number);
 }
 
 static bool is_rax(const ZydisDecodedOperand *operand)
@@ -46,6 +64,8 @@ static bool is_rax(const ZydisDecodedOperand *operand)
 
 static bool writes_rax(const struct insn *insn)
 {
+	if (insn->zydis.mnemonic == ZYDIS_MNEMONIC_SYSCALL)
+		return true;
 	for (size_t i = 0; i < insn->zydis.operand_count; i++) {
 		const ZydisDecodedOperand *operand = &insn->operands[i];
 
@@ -95,6 +115,7 @@ static bool find_number(const struct body *body, size_t index, uint64_t *ret_num
 struct search {
 	const struct module_view *view;
 	bool harmful; /* leave out calls that are known to be harmless */
+	bool other; /* a module that is no libc (X10) */
 	uint64_t only; /* find this call alone, where it is certain; 0: any */
 	struct body body; /* of the last function judged */
 	struct branch_targets *branch_targets; /* NULL until needed */
@@ -114,7 +135,8 @@ static bool says_harmless(const struct search *search, uint64_t at)
 		return false;
 	memcpy(&number, code - sizeof(number), sizeof(number));
 	return (code[-5] == 0xb8 || !memcmp(code - 7, to_rax, sizeof(to_rax))) &&
-	       number <= CALLS_MAX && !is_harmful(number);
+	       number <= CALLS_MAX && !is_harmful(number) &&
+	       !(search->other && is_unsafe(number));
 }
 
 /* Does code at `from` reach `at` without a jump, a return, or bytes that are no code? */
@@ -169,6 +191,21 @@ static struct error *judge_unknown(struct search *search, uint64_t at)
 	return error;
 }
 
+/* Does the instruction need a guard? */
+static struct error *judge_call(const struct search *search, size_t index, bool *ret_needed)
+{
+	const struct body *body = &search->body;
+	uint64_t number;
+	bool known = find_number(body, index, &number) ||
+		     (search->other && call_number_find(body, index, &number));
+
+	if (known && search->other && is_unsafe(number))
+		return error_new(ERROR_REFUSED, "makes system call %lu itself, at 0x%lx", number,
+				 body->insns.items[index].at);
+	*ret_needed = !known || is_harmful(number);
+	return NULL;
+}
+
 /* Adds the address to the list if the bytes there are a `syscall` of interest. */
 static struct error *judge(struct search *search, uint64_t at)
 {
@@ -189,9 +226,12 @@ static struct error *judge(struct search *search, uint64_t at)
 		return NULL;
 	if (search->only && (!find_number(body, index, &number) || number != search->only))
 		return NULL;
-	if (search->harmful && !search->only && find_number(body, index, &number) &&
-	    !is_harmful(number))
-		return NULL;
+	bool needed = true;
+	struct error *error = search->harmful && !search->only ?
+				      judge_call(search, index, &needed) :
+				      NULL;
+	if (error || !needed)
+		return error;
 	return vec_push(&search->list, at) ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
 
@@ -256,8 +296,8 @@ struct error *sigtrap_guards_module(const struct module *module)
 	return NULL;
 }
 
-/* Refuses a module other than the libc with a `syscall` instruction. */
-static struct error *check_code(struct planner *planner, struct module *module)
+/* Is a `syscall` instruction in its code? */
+static struct error *has_calls(struct planner *planner, struct module *module, bool *ret_has)
 {
 	struct module_view view = { .module = module };
 	struct search search = { .view = &view };
@@ -265,27 +305,14 @@ static struct error *check_code(struct planner *planner, struct module *module)
 
 	if (!error)
 		error = search_module(&search);
-	if (!error && search.list.count)
-		error = error_new(ERROR_REFUSED,
-				  "makes its own system calls, which might block SIGTRAP");
+	*ret_has = search.list.count;
 	vec_free(&search.list);
 	return error;
 }
 
-/* Checks the bytes first: most modules have none. */
-static struct error *check_module(struct planner *planner, struct module *module)
+static struct error *list_module(struct planner *planner, struct module *module,
+				 struct search search, struct guard_list *list)
 {
-	bool found;
-	struct error *error = module_has_code(planner->proc, module, &planner->maps, syscall_code,
-					      sizeof(syscall_code), &found);
-
-	return error || !found ? error : check_code(planner, module);
-}
-
-static struct error *list_module(struct planner *planner, struct module *module, uint64_t only,
-				 struct guard_list *list)
-{
-	struct search search = { .harmful = true, .only = only };
 	struct module_view *view;
 	struct error *error = function_view(planner, module, &view);
 
@@ -297,6 +324,60 @@ static struct error *list_module(struct planner *planner, struct module *module,
 			error = error_new(ERROR_FAILED, "out of memory");
 	}
 	vec_free(&search.list);
+	return error;
+}
+
+/* Go's handlers block all signals (X6): guards would be in vain. */
+static struct error *refuse_go(struct planner *planner, struct module *program)
+{
+	struct symtab *symtab;
+	struct error *error = module_symtab(planner->proc, program, &symtab);
+
+	if (error || !symtab_is_go(symtab))
+		return error;
+	return error_new(ERROR_REFUSED, "a Go program, whose handlers block all signals");
+}
+
+/* (X10) Lists the calls of a module that is no libc. */
+static struct error *list_other(struct planner *planner, struct module *module,
+				struct guard_list *list)
+{
+	struct search search = { .harmful = true, .other = true };
+	struct symtab *symtab;
+	bool found;
+	struct error *error = has_calls(planner, module, &found);
+
+	if (error || !found)
+		return error;
+	error = refuse_go(planner, module);
+	if (!error)
+		error = module_symtab(planner->proc, module, &symtab);
+	if (!error && symtab_high(symtab) - symtab_low(symtab) > OTHER_MAX)
+		error = error_new(ERROR_REFUSED, "makes its own system calls, among much code");
+	return error ? error : list_module(planner, module, search, list);
+}
+
+/* Checks the bytes first: most modules have none. */
+static struct error *list_if_any(struct planner *planner, struct module *module,
+				 struct guard_list *list)
+{
+	bool found;
+	struct error *error = module_has_code(planner->proc, module, &planner->maps, syscall_code,
+					      sizeof(syscall_code), &found);
+
+	return error || !found ? error : list_other(planner, module, list);
+}
+
+/* A library that comes later gets no guards. */
+static struct error *check_other(struct planner *planner, struct module *module)
+{
+	struct guard_list list = { 0 };
+	struct error *error = list_other(planner, module, &list);
+
+	if (!error && list.count)
+		error = error_new(ERROR_REFUSED,
+				  "makes its own system calls, which might block SIGTRAP");
+	vec_free(&list);
 	return error;
 }
 
@@ -318,13 +399,14 @@ struct error *sigtrap_guards_check_later(struct planner *planner, struct module 
 	struct error *error =
 		is_guarded(module) ?
 			error_new(ERROR_REFUSED, "a second libc, which is not watched") :
-			check_code(planner, module);
+			check_other(planner, module);
 	return error ? error_wrap(error, "%s", module->name) : NULL;
 }
 
 struct error *sigtrap_guards_find(struct planner *planner, const struct modules *modules,
 				  struct guard_list *ret_list)
 {
+	const struct search listed = { .harmful = true };
 	struct guard_list list = { 0 };
 	struct error *error = NULL;
 	bool found = false;
@@ -340,8 +422,8 @@ struct error *sigtrap_guards_find(struct planner *planner, const struct modules 
 
 			if (is_harmless(module) || is_guarded(module) != (listing == 1))
 				continue;
-			error = listing ? list_module(planner, module, 0, &list) :
-					  check_module(planner, module);
+			error = listing ? list_module(planner, module, listed, &list) :
+					  list_if_any(planner, module, &list);
 			if (error)
 				error = error_wrap(error, "%s", module->name);
 		}
@@ -387,17 +469,6 @@ static struct error *check_mappings(const struct maps *maps, const struct module
 	return NULL;
 }
 
-/* Go's handlers block all signals (X6): guards would be in vain. */
-static struct error *refuse_go(struct planner *planner, struct module *program)
-{
-	struct symtab *symtab;
-	struct error *error = module_symtab(planner->proc, program, &symtab);
-
-	if (error || !symtab_is_go(symtab))
-		return error;
-	return error_new(ERROR_REFUSED, "a Go program, whose handlers block all signals");
-}
-
 struct error *sigtrap_guards_find_alone(struct planner *planner, const struct modules *modules,
 					struct guard_list *ret_list)
 {
@@ -411,7 +482,7 @@ struct error *sigtrap_guards_find_alone(struct planner *planner, const struct mo
 	if (!error)
 		error = check_mappings(&maps, program);
 	if (!error)
-		error = list_module(planner, program, 0, &list);
+		error = list_module(planner, program, (struct search){ .harmful = true }, &list);
 	if (error) {
 		vec_free(&list);
 		return error_wrap(error, "%s", program->name);
@@ -462,7 +533,7 @@ static struct error *list_program(struct planner *planner, struct module *module
 
 	if (unreadable || !calls_anywhere(symtab, (uint32_t)number))
 		return NULL;
-	return list_module(planner, module, number, list);
+	return list_module(planner, module, (struct search){ .only = number }, list);
 }
 
 struct error *sigtrap_guards_find_call(struct planner *planner, const struct modules *modules,
@@ -478,7 +549,8 @@ struct error *sigtrap_guards_find_call(struct planner *planner, const struct mod
 		libc |= is_libc(module);
 		loader |= is_loader(module);
 		if (is_guarded(module))
-			error = list_module(planner, module, number, list);
+			error = list_module(planner, module, (struct search){ .only = number },
+					    list);
 		else if (module->is_executable)
 			error = list_program(planner, module, number, list);
 	}

@@ -12,6 +12,7 @@
 #define SYS_FSTAT 5
 #define SYS_POLL 7
 #define SYS_RT_SIGPROCMASK 14
+#define SYS_RT_SIGRETURN 15
 #define SYS_ACCESS 21
 #define SYS_SCHED_YIELD 24
 #define SYS_GETPID 39
@@ -20,6 +21,8 @@
 #define SYS_SENDTO 44
 #define SYS_RECVFROM 45
 #define SYS_GETSOCKOPT 55
+#define SYS_CLONE 56
+#define SYS_VFORK 58
 #define SYS_GETEUID 107
 #define SYS_RT_SIGPENDING 127
 #define SYS_RT_SIGTIMEDWAIT 128
@@ -32,7 +35,9 @@
 #define SYS_CLOCK_GETTIME 228
 #define SYS_OPENAT 257
 #define SYS_PROCESS_VM_READV 310
+#define SYS_SECCOMP 317
 #define SYS_PWRITEV2 328
+#define SYS_CLONE3 435
 
 #ifndef __ASSEMBLER__
 
