@@ -23,9 +23,10 @@ struct guard_list {
 struct error *sigtrap_guards_module(const struct module *module);
 
 /*
- * Lists the instructions that need a guard, so that SIGTRAP isn't lost: all in the libc whose
- * system call is harmful or unknown. If the list can't be complete (no libc, system calls in other
- * modules), the result is an error, and the process gets no traps.
+ * Lists the instructions that need a guard, so that SIGTRAP isn't lost: all whose system call is
+ * harmful or unknown. If the list can't be complete (no libc), or another module than the libc
+ * makes a call that no guard makes safe (X10), the result is an error, and the process gets no
+ * traps.
  */
 struct error *sigtrap_guards_find(struct planner *planner, const struct modules *modules,
 				  struct guard_list *ret_list);
@@ -40,7 +41,7 @@ bool sigtrap_guards_is_alone(const struct modules *modules);
 struct error *sigtrap_guards_find_alone(struct planner *planner, const struct modules *modules,
 					struct guard_list *ret_list);
 
-/* Why a module loaded later rules traps out; NULL: it doesn't. */
+/* Why a module loaded later, which gets no guards, rules traps out; NULL: it doesn't. */
 struct error *sigtrap_guards_check_later(struct planner *planner, struct module *module);
 
 /* Adds the instructions of the libc and of the program that certainly make that system call to the
