@@ -446,3 +446,18 @@ def test_library_with_calls_of_its_own(dyntrace, processes, scratch, name, numbe
     trace = Trace(tracing.output)
     assert [event.fields["text"].startswith("(unreadable") for event in trace.events] == ([False] * 4 + [True]) * 5
     assert trace.lost == 0
+
+
+def test_program_linked_with_the_agent(dyntrace, processes, scratch):
+    """The agent's file makes system calls of its own, but nothing of it runs besides the copy that the tracer maps."""
+    folder = os.path.dirname(dyntrace.path)
+    path = build(scratch, "linked", CALLER, '-DLIBRARY="libc.so.6"', "-DLATE=0", "-Wl,--no-as-needed", f"-L{folder}", f"-Wl,-rpath,{folder}",
+                 "-l:libdyntrace-agent.so")
+    target = Program(processes, path, []).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "take")
+    until(lambda: has_handlers(target.pid), "handlers in front")
+    assert target.go().wait_ready().finish() == "done\n"
+    tracing.process.communicate(timeout=30)
+    trace = Trace(tracing.output)
+    assert [event.fields["text"].startswith("(unreadable") for event in trace.events] == ([False] * 4 + [True]) * 5
+    assert trace.lost == 0

@@ -386,10 +386,18 @@ static bool is_guarded(const struct module *module)
 	return is_libc(module) || is_libpthread(module);
 }
 
+/* The agent's own file, linked or preloaded: nothing of it runs but target/register.c, when it is
+ * loaded. */
+static bool is_linked_agent(const struct module *module)
+{
+	return begins(module->name, "libdyntrace-agent.so");
+}
+
 /* The loader runs none of the program's code while it blocks signals. */
 static bool is_harmless(const struct module *module)
 {
-	return module->is_vdso || (is_loader(module) && !is_guarded(module));
+	return module->is_vdso || is_linked_agent(module) ||
+	       (is_loader(module) && !is_guarded(module));
 }
 
 struct error *sigtrap_guards_check_later(struct planner *planner, struct module *module)
