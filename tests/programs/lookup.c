@@ -51,6 +51,7 @@ FUNCTION(store_first, "", at_store, "movq $9, (%rdi)", "mov $3, %eax\n");
 FUNCTION(divide, "mov $100, %eax\nxor %edx, %edx\n", at_divide, "div %edi", "inc %rax\n");
 FUNCTION(illegal, "xor %eax, %eax\n", at_illegal, "ud2", "inc %rax\n");
 FUNCTION(trap_own, "xor %eax, %eax\n", at_trap, "int3", "inc %rax\n");
+FUNCTION(trap_first, "", at_trap_first, "int3", "inc %rax\n");
 FUNCTION(call_bad, "sub $8, %rsp\n.cfi_adjust_cfa_offset 8\n", at_call, "call *(%rdi)",
 	 "add $8, %rsp\n.cfi_adjust_cfa_offset -8\n");
 
@@ -209,6 +210,7 @@ int main(int argc, char **argv)
 			try(divide, at_divide, at_divide_next, SIGFPE, how);
 			try(illegal, at_illegal, at_illegal_next, SIGILL, how);
 			try(trap_own, at_trap, at_trap_next, SIGTRAP, how);
+			try(trap_first, at_trap_first, at_trap_first_next, SIGTRAP, how);
 			try(call_bad, at_call, at_call_next, SIGSEGV, how);
 		}
 		overflow((unsigned)i);

@@ -407,8 +407,10 @@ static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp
 
 static bool falls_through(const struct insn *insn)
 {
+	if (insn->flow == FLOW_STOP)
+		return insn->zydis.mnemonic == ZYDIS_MNEMONIC_INT3; /* a handler may go on */
 	return insn->flow != FLOW_JUMP && insn->flow != FLOW_JUMP_INDIRECT &&
-	       insn->flow != FLOW_RETURN && insn->flow != FLOW_STOP;
+	       insn->flow != FLOW_RETURN;
 }
 
 /* Guards a system call that might block SIGTRAP: the agent makes the call, or changes its
