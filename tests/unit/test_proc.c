@@ -3,8 +3,11 @@
 
 #include <linux/capability.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -12,6 +15,7 @@
 #include "control/proc/cpu_samples.h"
 #include "control/base/cleanup.h"
 #include "control/proc/proc.h"
+#include "control/proc/proc_status.h"
 #include "control/remote/syscall_gadget.h"
 #include "place.h"
 
@@ -514,6 +518,60 @@ static void test_gadgets_of_the_program(void **unused)
 	}
 }
 
+/* ---- threads that are about to end ------------------------------------------------------------ */
+
+#define MADE_UP 4000000 /* a pid */
+
+/* Makes the stat of a thread in a /proc of our own. */
+static void make_thread(pid_t tid, char state, unsigned flags)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d", MADE_UP, tid);
+	assert_int_equal(mkdir(path, 0755), 0);
+	strcat(path, "/stat");
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	fprintf(file, "%d (made up) %c 1 1 1 0 -1 %u 0 0 0 0 0 0 0 0 20 0 2 0 77 0\n", tid, state,
+		flags);
+	assert_int_equal(fclose(file), 0);
+}
+
+/* In a child: its /proc has one process, made up. */
+static void look_for_live_threads(void)
+{
+	const unsigned exiting = 4; /* PF_EXITING */
+
+	assert_int_equal(unshare((geteuid() ? CLONE_NEWUSER : 0) | CLONE_NEWNS), 0);
+	assert_int_equal(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	assert_int_equal(mount("none", "/proc", "tmpfs", 0, NULL), 0);
+	assert_int_equal(proc_status_live_thread(MADE_UP), 0);
+	assert_int_equal(mkdir("/proc/4000000", 0755), 0);
+	assert_int_equal(mkdir("/proc/4000000/task", 0755), 0);
+	make_thread(MADE_UP, 'R', exiting);
+	assert_int_equal(proc_status_live_thread(MADE_UP), MADE_UP);
+	make_thread(MADE_UP + 1, 'X', 0);
+	assert_int_equal(proc_status_live_thread(MADE_UP), MADE_UP);
+	make_thread(MADE_UP + 2, 'D', 0);
+	assert_int_equal(proc_status_live_thread(MADE_UP), MADE_UP + 2);
+}
+
+/* A killed process may have a leader that is about to end, without memory, and a thread inside a
+ * write. No call makes a leader wait between these two steps of its end, so /proc is made up. */
+static void test_a_thread_that_is_not_ending(void **unused)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		look_for_live_threads();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -527,6 +585,7 @@ int main(void)
 		cmocka_unit_test(test_cpu_samples), cmocka_unit_test(test_cpu_samples_of_none),
 		cmocka_unit_test(test_memory_and_maps), cmocka_unit_test(test_exact_bounds),
 		cmocka_unit_test(test_mapping_is_confirmed),
+		cmocka_unit_test(test_a_thread_that_is_not_ending),
 		cmocka_unit_test(test_gadgets_of_the_program),
 	};
 
