@@ -274,7 +274,7 @@ def narrow():
 
 
 def test_a_thread_without_a_processor_is_waited_for(dyntrace, built, called, narrow):
-    """The thread has 120 ms to compute in the probe, and gets 2 ms per 100 ms: nothing stays in the program all the same."""
+    """(S18) The thread has 120 ms to compute in the probe, and gets 2 ms per 100 ms: nothing stays in the program all the same."""
     tracing = dyntrace.start_trace(called.pid, "--probe", "work", "--tracer", f"call:{built / 'libprobes.so'}:on_computing").wait_told()
     narrow.write("cgroup.procs", called.pid)
     called.tell("work", 1)

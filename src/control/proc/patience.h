@@ -1,9 +1,9 @@
 /*
  * patience.h - how long is it worth waiting for something that a thread of a process will do?
  *
- * A while by the clock in any case; longer as long as a thread that wants to run gets no processor
- * (run_times.h): on a busy machine a thread that has one instruction to go may stand for seconds.
- * A thread that sleeps, or that has run and still isn't done, isn't waited for.
+ * (S18) A while by the clock in any case; longer as long as a thread that wants to run gets no
+ *      processor (run_times.h): on a busy machine a thread that has one instruction to go may stand
+ *      for seconds. A thread that sleeps, or that has run and still isn't done, isn't waited for.
  */
 #ifndef DYNTRACE_PATIENCE_H
 #define DYNTRACE_PATIENCE_H
