@@ -26,8 +26,8 @@
  * (T2) The controller frees the chunk and the record of a thread that it finds dead. A slot whose
  * thread is alive again, because its tid was reused, is checked against both in the slow path.
  *
- * (T6) A search for a record that finds none is noted with the number of records that had been freed
- * before it began. No thread searches again until that number has grown: a program with more
+ * (T6) A search for a record that finds none is noted with the number of records that had been
+ * freed before it began. No thread searches again until that number has grown: a program with more
  * threads than there are records would read all of them per hit. The number grows after the record
  * is free: so a record that a search came too early for is always found by a later one.
  */

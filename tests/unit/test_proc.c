@@ -518,7 +518,7 @@ static void test_gadgets_of_the_program(void **unused)
 	}
 }
 
-/* ---- threads that are about to end ------------------------------------------------------------ */
+/* ---- threads that are about to end ---------------------------------------------------------- */
 
 #define MADE_UP 4000000 /* a pid */
 
