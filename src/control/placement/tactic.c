@@ -112,7 +112,8 @@ struct error *run_make_site(const struct tactic_view *view, const struct run *ru
 	site->length = run->length;
 	for (size_t i = 0; i < run->count; i++)
 		site->lengths[i] = insn_of(view, run->first + i)->length;
-	if (!siteset_insert(view->planner, site)) {
+	/* with room for its probe: a site that no probe can join would be placed, too (H32) */
+	if (!vec_reserve(&site->probes, 1) || !siteset_insert(view->planner, site)) {
 		site_free(site);
 		return error_new(ERROR_FAILED, "out of memory");
 	}
