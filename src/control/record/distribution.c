@@ -51,18 +51,27 @@ bool distribution_add(struct distribution *distribution, int64_t value, uint64_t
 	return true;
 }
 
+/* Makes all cells that `other` has. */
+static bool reserve(struct distribution *distribution, const struct distribution *other)
+{
+	for (unsigned sign = 0; sign < 2; sign++)
+		for (uint32_t i = 0; other->halves[sign] && i < ROWS; i++) {
+			if (other->halves[sign]->rows[i] && !cell_of(distribution, sign, i * STEPS))
+				return false;
+		}
+	return true;
+}
+
 bool distribution_merge(struct distribution *distribution, const struct distribution *other)
 {
+	if (!reserve(distribution, other))
+		return false;
 	for (unsigned sign = 0; sign < 2; sign++)
 		for (uint32_t i = 0; other->halves[sign] && i < ROWS * STEPS; i++) {
 			const uint64_t *row = other->halves[sign]->rows[i / STEPS];
-			uint64_t *cell = row && row[i % STEPS] ? cell_of(distribution, sign, i) :
-								 NULL;
 
-			if (cell)
-				*cell += row[i % STEPS];
-			else if (row && row[i % STEPS])
-				return false;
+			if (row && row[i % STEPS])
+				*cell_of(distribution, sign, i) += row[i % STEPS];
 		}
 	if (other->count && (!distribution->count || other->min < distribution->min))
 		distribution->min = other->min;

@@ -22,7 +22,7 @@ struct distribution {
 
 /* Adds a value so many times; false: out of memory, and nothing was added. */
 bool distribution_add(struct distribution *distribution, int64_t value, uint64_t times);
-/* Adds all values of another one; false: out of memory, and some are missing in the histogram. */
+/* Adds all values of another one; false: out of memory, and nothing was added. */
 bool distribution_merge(struct distribution *distribution, const struct distribution *other);
 void distribution_free(struct distribution *distribution);
 

@@ -24,6 +24,7 @@
 #include "control/tracers/count/count_tracer.h"
 
 #define LOOK_NS 500000000ULL /* pause between looks for exec sessions that are over */
+#define FOLD_TRIES 3
 #define LOOK_MAX 8 /* exec sessions per look: each means a look at all processes */
 #define GENERATIONS_MAX 64
 #define LATE_MAX 3 /* threads that ask and execute nothing, before we ignore all that ask */
@@ -294,23 +295,30 @@ static bool is_over(const struct session *exec)
 	return over;
 }
 
-/* Adds the exec session's counts of exits to the parent's. */
-static struct error *fold_exits(struct session *root, const struct session *exec)
+/*
+ * Counts of an exec session that is over become the parent's (F3): first everything that needs
+ * memory is done, then the counts are added, which can't fail. Without memory the exec session
+ * stays, with its counts, and the next look tries again.
+ */
+static bool prepare_exits(struct session *root, const struct session *exec)
 {
 	assert(exec->parent == root && exec->types == root->types); /* F1 */
 	if (!exec->exits->unwound)
-		return NULL;
+		return true;
 	if (!root->exits->unwound)
 		root->exits->unwound = calloc(DT_EVENTS_MAX, sizeof(*root->exits->unwound));
 	if (!root->exits->inside)
 		root->exits->inside = calloc(DT_EVENTS_MAX, sizeof(*root->exits->inside));
-	if (!root->exits->unwound || !root->exits->inside)
-		return error_new(ERROR_FAILED, "out of memory");
-	for (size_t id = 0; id < root->types->count; id++) {
+	return root->exits->unwound && root->exits->inside;
+}
+
+/* Adds the exec session's counts of exits to the parent's. */
+static void fold_exits(struct session *root, const struct session *exec)
+{
+	for (size_t id = 0; exec->exits->unwound && id < root->types->count; id++) {
 		root->exits->unwound[id] += exec->exits->unwound[id];
 		root->exits->inside[id] += exec->exits->inside[id];
 	}
-	return NULL;
 }
 
 static struct follow_row *find_row(const struct session *root, uint32_t id)
@@ -322,78 +330,107 @@ static struct follow_row *find_row(const struct session *root, uint32_t id)
 	return NULL;
 }
 
-/* Where the row keeps counts; NULL: out of memory. */
-static struct dt_cell *row_cell(struct follow_row *row, bool has_times)
+/* Has it counts, and not by key? */
+static bool has_counts(const struct tracepoint *tracepoint)
 {
-	size_t size = has_times ? sizeof(*row->counted) : offsetof(struct dt_cell, buckets);
+	return tracepoint->count && tracepoint->has_type && !tracepoint->count->keys.capacity;
+}
 
-	if (!row->counted) {
-		row->counted = calloc(1, size);
-		row->has_times = has_times;
+/* Makes what the rows keep counts in. */
+static bool prepare_cells(struct session *root, const struct session *exec)
+{
+	for (size_t i = 0; i < exec->tracepoints.count; i++) {
+		const struct tracepoint *tracepoint = exec->tracepoints.items[i];
+		struct follow_row *row = has_counts(tracepoint) ?
+						 find_row(root, tracepoint->probe.event.id) :
+						 NULL;
+
+		if (!row || row->counted)
+			continue;
+		row->has_times = tracepoint->count->cell.has_times;
+		row->counted = calloc(1, row->has_times ? sizeof(*row->counted) :
+							  offsetof(struct dt_cell, buckets));
+		if (!row->counted)
+			return false;
 	}
-	return row->has_times == has_times ? row->counted : NULL;
+	return true;
 }
 
 /* Adds the counts to those of the parent's tracepoint that has the same id. */
 static void fold_shared(struct session *root, const struct session *exec,
 			const struct tracepoint *tracepoint)
 {
-	_cleanup_free_ struct dt_cell *words = calloc(1, sizeof(*words));
+	struct dt_cell words = { 0 };
 
-	if (!words)
-		return;
-	counts_gather(&exec->count->counts, &tracepoint->count->cell, words);
+	counts_gather(&exec->count->counts, &tracepoint->count->cell, &words);
 	for (size_t i = 0; i < root->tracepoints.count; i++) {
 		const struct tracepoint *own = root->tracepoints.items[i];
 
 		if (own->count && own->probe.event.id == tracepoint->probe.event.id)
-			counts_add(&root->count->counts, &own->count->cell, words);
+			counts_add(&root->count->counts, &own->count->cell, &words);
 	}
 }
 
 /* Adds what was counted in the exec session's processes to the parent's. */
 static void fold_counts(struct session *root, const struct session *exec)
 {
-	assert(exec->parent == root); /* F1 */
 	for (size_t i = 0; i < exec->tracepoints.count; i++) {
 		const struct tracepoint *tracepoint = exec->tracepoints.items[i];
 
-		if (!tracepoint->count || !tracepoint->has_type || tracepoint->count->keys.capacity)
+		if (!has_counts(tracepoint))
 			continue;
 		const struct counts_cell *cell = &tracepoint->count->cell;
 		struct follow_row *row = find_row(root, tracepoint->probe.event.id);
-		struct dt_cell *words = row ? row_cell(row, cell->has_times) : NULL;
 
-		if (words)
-			counts_gather(&exec->count->counts, cell, words);
+		if (row && row->has_times == cell->has_times)
+			counts_gather(&exec->count->counts, cell, row->counted);
 		else if (!row)
 			fold_shared(root, exec, tracepoint);
 	}
 }
 
 /* Keeps what was counted by key there. */
-static void fold_rows(struct session *root, const struct session *exec)
+static struct error *fold_rows(struct session *root, const struct session *exec)
 {
 	_cleanup_(count_rows_free) struct count_rows rows = { 0 };
-	_cleanup_error_ struct error *error = count_rows_read(exec, false, &rows);
+	struct error *error = count_rows_read(exec, false, &rows);
 
-	if (!error)
-		error = count_rows_add(&root->count->past, &rows);
+	if (error)
+		return error;
+	error = count_rows_add(&root->count->past, &rows);
+	if (rows.rows.count)
+		return error;
+	error_free(error); /* all are there, if some of the same keys are apart */
+	return NULL;
 }
 
-static void drop_exec(struct session *root, size_t index)
+/* (F3) */
+static struct error *fold(struct session *root, struct session *exec)
+{
+	exits_open_end(exec);
+	if (!prepare_exits(root, exec) || !prepare_cells(root, exec))
+		return error_new(ERROR_FAILED, "out of memory");
+	struct error *error = fold_rows(root, exec);
+	if (error)
+		return error;
+	fold_exits(root, exec);
+	fold_counts(root, exec);
+	return NULL;
+}
+
+static struct error *drop_exec(struct session *root, size_t index)
 {
 	struct follow *follow = root->follow;
 	assert(index < follow->execs.count);
 	struct exec_session exec = follow->execs.items[index];
 
-	follow->execs.items[index] = follow->execs.items[--follow->execs.count];
 	pass_command_end(root, exec.session->proc);
-	exits_open_end(exec.session);
-	error_free(fold_exits(root, exec.session));
-	fold_counts(root, exec.session);
-	fold_rows(root, exec.session);
+	struct error *error = fold(root, exec.session);
+	if (error)
+		return error;
+	follow->execs.items[index] = follow->execs.items[--follow->execs.count];
 	free_exec(&exec);
+	return NULL;
 }
 
 static void drop_ended(struct session *root)
@@ -407,7 +444,7 @@ static void drop_ended(struct session *root)
 			continue;
 		looked++;
 		if (is_over(exec))
-			drop_exec(root, i);
+			error_free(drop_exec(root, i)); /* tried again by the next look (F3) */
 	}
 }
 
@@ -463,6 +500,28 @@ static void stop_asking(const struct session *session)
 		__atomic_or_fetch(&session->agent->control->flags, DT_NO_EXECS, __ATOMIC_RELAXED);
 }
 
+/* Detaches from the processes of the last exec session. There is no next look: what can't be added
+ * now is lost, and that is told (F3). */
+static void end_last(struct session *root, struct session_summary *summary)
+{
+	struct exec_session *last = vec_last(&root->follow->execs);
+	pid_t pid = last->session->proc->pid;
+	struct error *error = NULL;
+
+	error_free(detach_all(last->session, summary));
+	for (int tries = 0; tries < FOLD_TRIES; tries++) {
+		error_free(error);
+		error = drop_exec(root, root->follow->execs.count - 1);
+		if (!error)
+			return;
+	}
+	session_tell(root, "process %d: what was counted in it is lost: %s", pid,
+		     error_text(error));
+	error_free(error);
+	free_exec(last);
+	root->follow->execs.count--;
+}
+
 static void follow_end(struct session *root, struct session_summary *summary)
 {
 	if (!session_may_lack(root) || !root->agent)
@@ -472,10 +531,8 @@ static void follow_end(struct session *root, struct session_summary *summary)
 		stop_asking(root->follow->execs.items[i].session);
 	for (uint32_t i = 0; i < DT_EXECS_MAX; i++)
 		release(&root->agent->pool->execs[i]);
-	while (root->follow->execs.count) {
-		error_free(detach_all(vec_last(&root->follow->execs)->session, summary));
-		drop_exec(root, root->follow->execs.count - 1);
-	}
+	while (root->follow->execs.count)
+		end_last(root, summary);
 	uint64_t missed = __atomic_load_n(&root->agent->pool->execs_missed, __ATOMIC_RELAXED);
 	if (missed)
 		session_tell(root,

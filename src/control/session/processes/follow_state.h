@@ -9,6 +9,8 @@
  *      has no parent.
  * (F2) Exec sessions of the same program with the same tracepoints have the same event ids. A
  *      joined process shares them with the parent, too: its hits count as the parent's.
+ * (F3) An exec session stays until its parent has its counts. At the end, counts that can't be
+ *      kept are told.
  */
 #ifndef DYNTRACE_FOLLOW_STATE_H
 #define DYNTRACE_FOLLOW_STATE_H

@@ -321,35 +321,31 @@ static int by_names(const void *a, const void *b)
 	return 0;
 }
 
-/* Joins rows of the same keys. */
+/* Joins rows of the same keys; false: out of memory, and some stay apart. */
 static bool join(struct count_rows *rows)
 {
 	size_t count = 0;
+	bool whole = true;
 
 	if (!rows->rows.count)
 		return true;
 	qsort(rows->rows.items, rows->rows.count, sizeof(*rows->rows.items), by_names);
 	for (size_t i = 1; i < rows->rows.count; i++) {
 		struct count_row *last = &rows->rows.items[count], *row = &rows->rows.items[i];
+		bool same = !by_names(last, row);
 
-		if (by_names(last, row)) {
+		if (!same || !distribution_merge(&last->values, &row->values)) {
+			whole &= !same;
 			rows->rows.items[++count] = *row;
 			continue;
 		}
 		last->hits += row->hits;
 		last->total += row->total;
 		last->self += row->self;
-		bool merged = distribution_merge(&last->values, &row->values);
 		free_row(row);
-		if (!merged) { /* the rows behind it keep their owner */
-			for (size_t j = i + 1; j < rows->rows.count; j++)
-				free_row(&rows->rows.items[j]);
-			rows->rows.count = count + 1;
-			return false;
-		}
 	}
 	rows->rows.count = count + 1;
-	return true;
+	return whole;
 }
 
 static struct frames *know_frames(const struct session *session)

@@ -32,7 +32,8 @@ struct error *count_rows_read(const struct session *session, bool takes,
 /* The rows of the session's tracepoint with this index; none, if it doesn't count by key. */
 struct error *count_rows_read_one(const struct session *session, size_t index, bool takes,
 				  struct count_rows *ret_rows);
-/* Moves the rows of `from` to `to`; those with the same keys become one. */
+/* Moves the rows of `from` to `to`; those with the same keys become one. After an error without
+ * rows in `from` all rows are in `to`, some of the same keys apart. */
 struct error *count_rows_add(struct count_rows *to, struct count_rows *from);
 void count_rows_free(struct count_rows *rows);
 
