@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 #include <grp.h>
+#include <sys/resource.h>
 
 #include "control/base/cleanup.h"
 #include "control/modules/module.h"
@@ -468,6 +469,30 @@ static void test_zombie_leader(void **state)
 	end(&target);
 }
 
+/* A file for which there was no descriptor is read by the next command. */
+static void test_no_descriptors(void **state)
+{
+	struct rlimit before, none = { 0 };
+	struct symtab *symtab = NULL;
+
+	scratch_text("plain.c", plain_source);
+	scratch_run("gcc -O1 plain.c -o plain");
+	struct target target = start("plain", NULL);
+	struct module *program = target.modules.items[0];
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none.rlim_max = before.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	struct error *error = module_symtab(target.proc, program, &symtab);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_non_null(error);
+	error_free(error);
+	modules_try_again(&target.modules);
+	error = module_symtab(target.proc, program, &symtab);
+	assert_null(error);
+	assert_non_null(symtab);
+	end(&target);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -476,6 +501,7 @@ int main(void)
 		cmocka_unit_test(test_replaced),   cmocka_unit_test(test_unprivileged),
 		cmocka_unit_test(test_other_root), cmocka_unit_test(test_twice),
 		cmocka_unit_test(test_not_elf),	   cmocka_unit_test(test_zombie_leader),
+		cmocka_unit_test(test_no_descriptors),
 	};
 
 	return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);

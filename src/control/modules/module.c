@@ -368,6 +368,12 @@ struct error *module_symtab(struct proc *proc, struct module *module, struct sym
 	return NULL;
 }
 
+void modules_try_again(struct modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		error_free(take_ptr(&modules->items[i]->symtab_error));
+}
+
 void modules_free(struct modules *modules)
 {
 	for (size_t i = 0; i < modules->count; i++)

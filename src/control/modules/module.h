@@ -77,6 +77,9 @@ bool modules_have_copy(const struct modules *modules, const struct module *modul
  * containerised files work. Fails if the file isn't the one in memory (inode, program headers,
  * build id). */
 struct error *module_symtab(struct proc *proc, struct module *module, struct symtab **ret_symtab);
+/* Forgets why module_symtab failed: a later command reads these files again, which may only have
+ * found no descriptor or no memory left. */
+void modules_try_again(struct modules *modules);
 /* Are these bytes anywhere in the executable mappings of the file? True also if unreadable. */
 struct error *module_has_code(struct proc *proc, const struct module *module,
 			      const struct maps *maps, const void *bytes, size_t n,

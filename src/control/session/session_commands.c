@@ -249,6 +249,7 @@ struct error *session_add_as(struct session *session, const struct tracepoint_sp
 		request_drop(request);
 		return error_new(ERROR_FAILED, "out of memory");
 	}
+	modules_try_again(&session->modules);
 	error = session_modules_changed(session);
 	if (!error)
 		error = request_resolve(request, session->proc, &session->modules);
