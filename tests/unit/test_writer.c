@@ -1078,12 +1078,52 @@ static void test_stops_before_full(void **unused)
 	rig_remove(&trace);
 }
 
+/* ---- a trace that can't begin --------------------------------------------------------------- */
+
+static int (*open_file)(struct trace_dir *dir, const char *name, bool create);
+
+static int open_no_events(struct trace_dir *dir, const char *name, bool create)
+{
+	return strcmp(name, ".events") ? open_file(dir, name, create) : -ENOSPC;
+}
+
+/* Nothing of it stays, and the next attempt works: a daemon has one directory per trace. */
+static void test_begins_again(void **unused)
+{
+	const struct trace_info info = { .hostname = "h", .process = "p", .pid = 9 };
+	struct rig_trace trace;
+	struct event_types types;
+	struct trace_dir *dir;
+	struct trace_writer *writer = NULL;
+
+	make_simple(&trace); /* for its folder */
+	RIG_OK(writer_close(trace.writer));
+	rig_make_types(&types);
+	_cleanup_free_ char *path = NULL;
+	assert_true(asprintf(&path, "%s/second", trace.top) > 0);
+	RIG_OK(trace_dir_direct(path, &dir));
+	open_file = dir->open;
+	dir->open = open_no_events;
+	struct error *error = writer_create_in(dir, &info, &types, &simple_clock, &writer);
+	assert_non_null(error);
+	error_free(error);
+	assert_int_equal(access(path, F_OK), -1);
+	dir->open = open_file;
+	RIG_OK(writer_create_in(dir, &info, &types, &simple_clock, &writer));
+	writer_discard(writer);
+	assert_int_equal(access(path, F_OK), -1);
+	trace_dir_free(dir);
+	event_types_free(&types);
+	rig_remove(&trace);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_values_and_clock),
 		cmocka_unit_test(test_hostile_names),
 		cmocka_unit_test(test_update_adds_types),
+		cmocka_unit_test(test_begins_again),
 		cmocka_unit_test(test_no_event_at_all),
 		cmocka_unit_test(test_lanes_are_reused),
 		cmocka_unit_test(test_many_streams_at_once),

@@ -199,8 +199,7 @@ struct error *writer_create_in(struct trace_dir *dir, const struct trace_info *i
 	}
 	error = writer_begin(writer);
 	if (error) {
-		dir->remove(dir, NULL);
-		writer_free(writer);
+		writer_discard(writer); /* all of it: the next attempt makes the directory again */
 		return error;
 	}
 	*ret_writer = writer;
@@ -571,7 +570,7 @@ void writer_discard(struct trace_writer *writer)
 {
 	assert(writer->lanes.count == 0 && writer->pieces.count == 0);
 	reopen_forget_types(writer);
-	if (!writer->dir->remove(writer->dir, "metadata"))
-		writer->dir->remove(writer->dir, NULL);
+	writer->dir->remove(writer->dir, "metadata");
+	writer->dir->remove(writer->dir, NULL);
 	writer_free(writer);
 }

@@ -78,9 +78,14 @@ static int make(struct keeper *keeper, const struct keeper_request *request,
 	int result = -EEXIST;
 
 	if (!memchr(request->first, '\0', sizeof(request->first)) || strchr(request->first, '/') ||
-	    keeper->dirs[number].fd >= 0)
+	    (number && keeper->dirs[number].fd >= 0))
 		return -EINVAL;
 	snprintf(answer->path, sizeof(answer->path), "%s/%s", keeper->folder, keeper->name);
+	if (keeper->dirs[number].fd >= 0) { /* the worker didn't hear of it, or couldn't use it */
+		snprintf(answer->path, sizeof(answer->path), "%s/%s", keeper->folder,
+			 keeper->dirs[number].name);
+		return 0;
+	}
 	if (keeper->parent < 0)
 		keeper->parent = open(keeper->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (keeper->parent < 0)

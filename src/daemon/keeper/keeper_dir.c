@@ -24,6 +24,7 @@
 #include "control/base/ready.h"
 #include "keeper_messages.h"
 
+#define RECEIVE_TRIES 3
 #define KEEPER_MS 10000
 #define ERRNO_MAX 4095
 
@@ -69,6 +70,12 @@ static void take_descriptors(struct msghdr *header, int *ret_fd)
 	}
 }
 
+/* Did it fail for want of memory, and the answer is still there? */
+static bool is_passing(ssize_t received)
+{
+	return received < 0 && (errno == ENOMEM || errno == ENOBUFS || errno == EINTR);
+}
+
 /* Sets *ret_fd, which was -1, to a descriptor that came with it; also if the answer is bad. */
 static int receive(struct line *line, int timeout, struct keeper_answer *answer, int *ret_fd)
 {
@@ -82,6 +89,10 @@ static int receive(struct line *line, int timeout, struct keeper_answer *answer,
 	if (!ready_within(line->fd, POLLIN, timeout))
 		return -ETIMEDOUT;
 	ssize_t size = recvmsg(line->fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	for (int tries = 1; is_passing(size) && tries < RECEIVE_TRIES; tries++)
+		size = recvmsg(line->fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	if (is_passing(size))
+		return -ETIMEDOUT; /* it is still there, for take_late */
 	if (size >= 0)
 		take_descriptors(&header, ret_fd);
 	answer->path[sizeof(answer->path) - 1] = '\0';
