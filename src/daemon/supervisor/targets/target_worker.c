@@ -223,18 +223,30 @@ static void log_last_words(const struct target *target)
 		 target->process.name, words);
 }
 
+/* What those who asked are told. */
+static struct error *explain_end(const struct target *target, bool alive, bool again)
+{
+	char hint[80] = "";
+
+	if (!alive)
+		return error_new(ERROR_GONE, "process %d (%s) has ended", target->pid,
+				 target->process.name);
+	if (again)
+		snprintf(hint, sizeof(hint), " (the next one begins: ask again)");
+	else /* as it attached or detached, too */
+		snprintf(hint, sizeof(hint), " ('dyntrace detach %d' removes what it left)",
+			 target->pid);
+	return error_new(ERROR_FAILED, "the worker of process %d (%s) ended%s", target->pid,
+			 target->process.name, hint);
+}
+
 static void let_worker_go(struct target *target)
 {
 	bool alive = is_alive(target);
 	bool expected =
 		target->leaving || target->gone || (!target->attached && !target->entries.count);
 	bool again = alive && !expected && may_start_again(target);
-	_cleanup_error_ struct error *error =
-		alive ? error_new(ERROR_FAILED, "the worker of process %d (%s) ended%s",
-				  target->pid, target->process.name,
-				  again ? " (the next one begins: ask again)" : "") :
-			error_new(ERROR_GONE, "process %d (%s) has ended", target->pid,
-				  target->process.name);
+	_cleanup_error_ struct error *error = explain_end(target, alive, again);
 
 	size_t failed_calls = again ? target->sent : target->calls.count; /* D15 */
 
