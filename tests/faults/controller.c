@@ -16,6 +16,7 @@
 #include "control/base/now.h"
 #include "control/proc/proc_status.h"
 #include "control/session/follow_exec/follow_exec.h"
+#include "control/session/processes/follow_state.h"
 #include "control/session/takeover/takeover.h"
 #include "faults.h"
 
@@ -326,6 +327,8 @@ static void judge_session(struct fixture *f, const struct operation *operation, 
 		f->called[i] = calls_of(i, true);
 	target_work(f);
 	next_commands(f);
+	if (operation->adds && verdict->failed && !onward && sum_text(f) != f->text)
+		trouble("it failed, and its probe came into the text with the next change");
 	target_work(f);
 	if (session_tracepoint_count(f->session) != count)
 		trouble("%zu tracepoints, not %zu", session_tracepoint_count(f->session), count);
@@ -362,7 +365,7 @@ void controller_run(const struct operation *operation, const struct wanted *want
 	snprintf(f.output, sizeof(f.output), "%s", output);
 	if (!operation->kills)
 		prepare(operation, &f);
-	uint64_t text = operation->adds ? sum_text(&f) : 0;
+	f.text = operation->adds ? sum_text(&f) : 0;
 	if (!operation->stands)
 		target_go();
 	inject_arm(wanted->classes, wanted->nth, wanted->onward, wanted->nth ? NULL : note_call);
@@ -377,7 +380,7 @@ void controller_run(const struct operation *operation, const struct wanted *want
 		if (!verdict->report.fired)
 			trouble("an error without a failure: %s", verdict->error);
 		if (operation->adds && !wanted->onward && !verdict->report.killed &&
-		    sum_text(&f) != text)
+		    sum_text(&f) != f.text)
 			trouble("it failed, and its probe is in the text");
 	}
 	/* in follow-exec a program that it began was killed */
@@ -628,21 +631,24 @@ static struct error *act_inherit(struct fixture *f)
 	return error;
 }
 
-static void prepare_following(struct fixture *f)
+static void begin_following(struct fixture *f, const struct tracepoint_spec *spec)
 {
-	const struct tracepoint_spec spec = { .location = "work_1",
-					      .name = "first",
-					      .kind = TRACEPOINT_FUNCTION };
-
 	f->options.follow_exec = true;
 	if (!fine(proc_open(f->pid, &f->proc), "open") ||
 	    !fine(session_create(f->proc, &f->options, &f->session), "create"))
 		exit(1);
 	follow_exec_enable(f->session);
-	if (!fine(session_add(f->session, &spec, NULL), "add") ||
+	if (!fine(session_add(f->session, spec, NULL), "add") ||
 	    !fine(session_resolve(f->session), "resolve") ||
 	    !fine(session_begin(f->session, NULL), "begin"))
 		exit(1);
+}
+
+static void prepare_following(struct fixture *f)
+{
+	begin_following(f, &(struct tracepoint_spec){ .location = "work_1",
+						      .name = "first",
+						      .kind = TRACEPOINT_FUNCTION });
 }
 
 /* Steps go on after an error, as the daemon's do. Returns the first. */
@@ -689,6 +695,53 @@ static struct error *act_follow_stay(struct fixture *f)
 	shared->programs_stay = 1;
 	__atomic_fetch_add(&shared->programs_wanted, 1, __ATOMIC_SEQ_CST);
 	return step_until(f, is_program_begun, now_ms() + PATIENCE_MS);
+}
+
+/* Follows a program, which ends. */
+static void prepare_counting(struct fixture *f)
+{
+	uint64_t until = now_ms() + PATIENCE_MS;
+
+	begin_following(f, &(struct tracepoint_spec){ .location = "work_1",
+						      .name = "first",
+						      .kind = TRACEPOINT_FUNCTION,
+						      .tracer = "count" });
+	if (fine(act_follow_stay(f), "follow") && f->session->follow->execs.count != 1)
+		trouble("the program isn't followed");
+	__atomic_store_n(&shared->programs_stay, 0, __ATOMIC_SEQ_CST);
+	while (!have_programs_ended() && now_ms() < until)
+		usleep(1000);
+}
+
+/* The session takes over what was counted in it: in the first step, or the first one that can. */
+static struct error *act_take_counts(struct fixture *f)
+{
+	uint64_t until = now_ms() + PATIENCE_MS;
+
+	do {
+		f->session->follow->next_look = 0;
+		error_free(session_step(f->session, 0));
+	} while (f->session->follow->execs.count && now_ms() < until);
+	if (f->session->follow->execs.count)
+		trouble("the program has ended, and its session stays");
+	return NULL;
+}
+
+/* Its hits are the session's now (F3). */
+static void judge_counted(struct fixture *f)
+{
+	for (size_t i = 0; i < session_tracepoint_count(f->session); i++) {
+		struct tracepoint_info info = session_tracepoint(f->session, i);
+
+		if (strncmp(info.name, "first@", 6))
+			continue;
+		if (info.hits != 2 * PROGRAM_CALLS || info.exits != 2 * PROGRAM_CALLS)
+			trouble("the program that ended: %d calls, %llu hits, %llu exits",
+				2 * PROGRAM_CALLS, (unsigned long long)info.hits,
+				(unsigned long long)info.exits);
+		return;
+	}
+	trouble("nothing was counted in the program that ended");
 }
 
 /* Nothing of ours is in the program (H32), which goes on to its end. */
@@ -744,6 +797,11 @@ const struct operation operations[] = {
 	  .act = act_follow_stay,
 	  .prepare = prepare_following,
 	  .judge = judge_program,
+	  .execs = true },
+	{ .name = "follow-count",
+	  .act = act_take_counts,
+	  .prepare = prepare_counting,
+	  .judge = judge_counted,
 	  .execs = true },
 	{ .name = "detach", .act = act_detach, .ends = true },
 	{ .name = "clean", .act = act_clean, .kills = true, .ends = true },

@@ -51,6 +51,7 @@ struct fixture {
 	struct session_options options;
 	char output[FAULTS_OUTPUT];
 	uint64_t called[FUNCTIONS]; /* calls when the operation was over */
+	uint64_t text; /* the program's, before an operation that adds: a sum */
 };
 
 struct operation {

@@ -9,6 +9,10 @@
  *
  *	DYNTRACE_FAULT=CLASSES:N[+]	N: which call, counted from 1; +: all from then on
  *	DYNTRACE_FAULT_PROGRAM=NAME	only in that program: dyntrace or dyntraced
+ *
+ * A program PROGRAM for which there is a file PROGRAM.faults, a struct inject_control, obeys the
+ * file instead, while it runs. So daemon_faults.py lets calls of one kind of process of the daemon
+ * (BUILD/tests/dyntraced_faults) fail, from a command on.
  */
 #ifndef DYNTRACE_INJECT_H
 #define DYNTRACE_INJECT_H
@@ -40,6 +44,25 @@ struct fault_report {
 	const char *name; /* the function that failed */
 	void *stack[FAULT_DEPTH]; /* of its call */
 	int depth;
+};
+
+/* The processes of dyntraced, by their first argument. */
+enum inject_role { INJECT_SUPERVISOR, INJECT_WORKER, INJECT_KEEPER, INJECT_ASKER };
+
+#define INJECT_NOTED (1 << 16)
+
+/* A file that all processes of the daemon and their driver have mapped; daemon_faults.py has its
+ * layout, too. */
+struct inject_control {
+	uint32_t classes; /* bits; 0: not armed */
+	uint32_t role; /* whose calls count */
+	uint64_t nth; /* which call fails; 0: none, calls are noted */
+	uint64_t calls; /* since it was armed, of all processes of the role */
+	uint32_t fired, killed;
+	char name[24]; /* the function that failed */
+	uint64_t base; /* where its program lies */
+	uint64_t depth, stack[FAULT_DEPTH];
+	uint32_t noted[INJECT_NOTED]; /* per call: a hash of its callers */
 };
 
 /* Where a call came from: a hash of its callers. */
