@@ -212,9 +212,9 @@ def test_refused_where_a_handler_blocks_it(dyntrace, program):
 @pytest.mark.parametrize("name, what, why", [
     ("static", ["-static"], "no libc whose signal masks could be watched"),
     ("raw", ["-DRAW=58"], "tight: makes system call 58 itself, at 0x[0-9a-f]+"),
-    ("harmless", ["-DRAW=39"], None), ("guarded", ["-DRAW=14"], None)])
+    ("mask", ["-DRAW=14"], "tight: makes its own system calls, which might block SIGTRAP"), ("harmless", ["-DRAW=39"], None)])
 def test_refused_where_masks_cannot_be_watched(dyntrace, program_path, scratch, name, what, why):
-    """(X10) No libc to watch, or system calls beside it that no guard makes safe."""
+    """(X10) No libc to watch, or system calls beside it that aren't harmless."""
     source = os.path.join(scratch, "tight.c")
     with open(source, "w") as file:
         file.write('__asm__(".globl lone\\n.type lone, @function\\nlone: ret\\n.size lone, 1\\n'

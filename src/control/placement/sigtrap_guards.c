@@ -357,18 +357,7 @@ static struct error *list_other(struct planner *planner, struct module *module,
 	return error ? error : list_module(planner, module, search, list);
 }
 
-/* Checks the bytes first: most modules have none. */
-static struct error *list_if_any(struct planner *planner, struct module *module,
-				 struct guard_list *list)
-{
-	bool found;
-	struct error *error = module_has_code(planner->proc, module, &planner->maps, syscall_code,
-					      sizeof(syscall_code), &found);
-
-	return error || !found ? error : list_other(planner, module, list);
-}
-
-/* A library that comes later gets no guards. */
+/* (X10) Refuses a module that is no libc, and may make a call that isn't harmless. */
 static struct error *check_other(struct planner *planner, struct module *module)
 {
 	struct guard_list list = { 0 };
@@ -379,6 +368,16 @@ static struct error *check_other(struct planner *planner, struct module *module)
 				  "makes its own system calls, which might block SIGTRAP");
 	vec_free(&list);
 	return error;
+}
+
+/* Checks the bytes first: most modules have none. */
+static struct error *check_if_any(struct planner *planner, struct module *module)
+{
+	bool found;
+	struct error *error = module_has_code(planner->proc, module, &planner->maps, syscall_code,
+					      sizeof(syscall_code), &found);
+
+	return error || !found ? error : check_other(planner, module);
 }
 
 static bool is_guarded(const struct module *module)
@@ -431,7 +430,7 @@ struct error *sigtrap_guards_find(struct planner *planner, const struct modules 
 			if (is_harmless(module) || is_guarded(module) != (listing == 1))
 				continue;
 			error = listing ? list_module(planner, module, listed, &list) :
-					  list_if_any(planner, module, &list);
+					  check_if_any(planner, module);
 			if (error)
 				error = error_wrap(error, "%s", module->name);
 		}

@@ -25,8 +25,8 @@ struct error *sigtrap_guards_module(const struct module *module);
 /*
  * Lists the instructions that need a guard, so that SIGTRAP isn't lost: all whose system call is
  * harmful or unknown. If the list can't be complete (no libc), or another module than the libc
- * makes a call that no guard makes safe (X10), the result is an error, and the process gets no
- * traps.
+ * makes a call that isn't known to be harmless (X10), the result is an error, and the process gets
+ * no traps.
  */
 struct error *sigtrap_guards_find(struct planner *planner, const struct modules *modules,
 				  struct guard_list *ret_list);

@@ -22,9 +22,9 @@
  * (X6) A handler of the program's for another signal, whose mask has the signals blocked, begins
  *      without us. A process that has one makes no plain loads (dt_fronts.closed).
  *
- * (X10) Other modules have guards at their system calls, too (sigtrap_guards.c). Where nobody knew
- *      the call before, it may be one that no guard makes safe: the process makes no plain loads
- *      from there on.
+ * (X10) Other modules than the libc make harmless system calls only (sigtrap_guards.c). A call of
+ *      the libc's whose number nobody knew before may be one that no guard makes safe: the process
+ *      makes no plain loads from there on.
  * (X8) A process that asks for AMX's tiles, whose threads have larger frames then, makes no plain
  *      loads from there on.
  *
