@@ -58,6 +58,16 @@ def test_a_trace_within_its_size_has_the_last_events(dyntrace, program_path, pro
     assert [name for name in os.listdir(output) if name.startswith(".")] == []
 
 
+def test_removed_calls_that_a_filter_kept_at_their_exit_are_counted(dyntrace, program_path):
+    """(R10) Entry and exit of such a call are written together, beside the thread's other events; they are removed like others."""
+    output = dyntrace.new_output()
+    result = dyntrace("trace", "-o", output, "--mode", "block", "--max-size", "1M", "--function", "foo", "-e", "--filter", "duration >= 0",
+                      "--", program_path("spin"), "--calls", CALLS)
+    kept, removed = kept_and_removed(result.stderr)
+    assert kept + removed == 2 * CALLS and removed > 0
+    assert count_events(output) == (kept, 0)
+
+
 def test_rotated_files_are_complete_and_the_last_are_kept(dyntrace, spin):
     """Each stretch of time has a file of its own. What is there can be read while files are recorded."""
     one = spin(rounds=3000)

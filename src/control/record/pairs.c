@@ -255,6 +255,7 @@ static struct error *write_packet(struct reader *reader, struct stream *stream, 
 	} while (next < pairs->items.count &&
 		 !((items[next].clock - packet.end) >> DT_CLOCK_GAP_SHIFT));
 	packet.size = words * 8;
+	packet.count = next - from;
 	packet.padding = padding_of(reader, pairs, &items[next - 1]);
 	struct error *error = stream_write_pairs(stream, &reader->sink, &packet);
 	if (error)
