@@ -113,6 +113,24 @@ def test_not_while_a_forked_child_runs_the_old_code(daemon, target):
     assert trace.names() == {names[0]: 2 * CALLS, names[1]: 6 * CALLS, names[2]: 6 * CALLS, names[3]: 3 * CALLS}
 
 
+@pytest.mark.parametrize("forked, placed", [(False, "jump"), (True, "trap")])
+def test_a_trap_while_a_forked_child_runs_the_old_code(daemon, target, forked, placed):
+    """(L6) Where trampolines of neighbours would have to be redirected: a jump if that is possible, and only else a trap."""
+    places = ["second+4", "second+2", "second+9"]
+    names = [daemon.add(f"{target.pid}:{place}") for place in places[:-1]]
+    if forked:
+        target.tell("f")
+    added = daemon("add", f"{target.pid}:{places[-1]}", status=None)
+    assert added.returncode == 0 and ("is placed by a trap" in added.stderr) == forked, added
+    names.append(added.stdout.split()[-1])
+    assert daemon.json("list-tracepoints", target.pid, "-a")[-1]["placed"] == placed
+    target.tell("r")
+    if forked:
+        target.tell("k")
+    trace = daemon.finish(target.pid)
+    assert trace.names() == {name: CALLS * PLACES[place] for name, place in zip(names, places)} and trace.lost == 0
+
+
 def test_several_where_one_way_leads(daemon, target):
     """A second and a third tracepoint where a jump can lead to one place only; removed and added again at once."""
     expected = {}

@@ -360,13 +360,32 @@ struct error *plan_all(struct planner *planner, struct probe **probes, size_t co
 	return error;
 }
 
+static struct error *decide(struct planner *planner, struct probe **probes, size_t count)
+{
+	struct error *error = plan_all(planner, probes, count);
+
+	return error ? error : regroup_decide(planner, probes, count);
+}
+
+static bool has_emitted(const struct planner *planner)
+{
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		if (planner->sites.items[i]->emitted)
+			return true;
+	}
+	return false;
+}
+
 struct error *planner_decide(struct planner *planner, struct probe **probes, size_t count)
 {
 	struct error *error = read_maps(planner);
 
-	if (!error)
-		error = plan_all(planner, probes, count);
-	return error ? error : regroup_decide(planner, probes, count);
+	if (!error && planner->may_trap && has_emitted(planner)) {
+		planner->avoids_traps = true; /* (L6) */
+		error = decide(planner, probes, count);
+		planner->avoids_traps = false;
+	}
+	return error ? error : decide(planner, probes, count);
 }
 
 void planner_use_maps(struct planner *planner, struct maps maps)

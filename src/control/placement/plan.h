@@ -125,6 +125,13 @@ typedef struct error *(*planner_may_trap_fn)(void *context, const struct module 
 void planner_allow_traps(struct planner *planner, planner_may_trap_fn may_trap, void *context);
 /* SIGTRAP is guarded: from now on traps can be placed together with other sites of an exchange. */
 void planner_traps_ready(struct planner *planner);
+/*
+ * The planner calls may_redirect before it prefers an exchange that redirects old trampolines (P8)
+ * to a trap. Without may_redirect it prefers such exchanges always.
+ */
+typedef bool (*planner_may_redirect_fn)(void *context);
+void planner_ask_redirects(struct planner *planner, planner_may_redirect_fn may_redirect,
+			   void *context);
 /* Never plans a trap for the probe. */
 void planner_forbid_trap(struct probe *probe);
 /* Is a site that isn't emitted yet a trap? */

@@ -13,6 +13,9 @@
  *      `superseded`: no step of a group looks at all sites.
  * (L5) There is room for every site, superseded ones included, in `sites` and in the owner's lists:
  *      undoing, settling and releasing need no memory (H32).
+ * (L6) Among placed sites, a trap is planned only where no exchange of them does: a hit of a trap
+ *      costs some hundred times as much. An exchange that redirects old trampolines counts only
+ *      if that is possible now.
  */
 #ifndef DYNTRACE_PLANNER_H
 #define DYNTRACE_PLANNER_H
@@ -60,6 +63,9 @@ struct planner {
 	planner_may_trap_fn may_trap;
 	void *may_trap_context;
 	bool traps_ready;
+	bool avoids_traps; /* while all else is tried (L6) */
+	planner_may_redirect_fn may_redirect;
+	void *may_redirect_context;
 	bool keeps_calls;
 	struct {
 		struct probe *const *items; /* by address */

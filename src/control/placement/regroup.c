@@ -379,14 +379,29 @@ static struct error *try_group(struct planner *planner, struct probe *const *pro
 	return error || enough ? error : error_new(ERROR_FAILED, "out of memory");
 }
 
+void planner_ask_redirects(struct planner *planner, planner_may_redirect_fn may_redirect,
+			   void *context)
+{
+	planner->may_redirect = may_redirect;
+	planner->may_redirect_context = context;
+}
+
+static bool may_redirect(const struct planner *planner)
+{
+	return !planner->may_redirect || planner->may_redirect(planner->may_redirect_context);
+}
+
 static struct error *try_together(struct planner *planner, struct probe *const *probes,
 				  size_t count, bool *ret_done)
 {
 	struct error *error = NULL;
 
 	*ret_done = false;
-	for (size_t i = 0; i < sizeof(efforts) / sizeof(efforts[0]) && !error && !*ret_done; i++)
+	for (size_t i = 0; i < sizeof(efforts) / sizeof(efforts[0]) && !error && !*ret_done; i++) {
+		if (efforts[i].redirects && planner->avoids_traps && !may_redirect(planner))
+			break; /* (L6) */
 		error = try_group(planner, probes, count, &efforts[i], ret_done);
+	}
 	return error;
 }
 

@@ -24,6 +24,8 @@ struct error *tactic_trap_try(const struct tactic_view *view, struct site **ret_
 
 	if (!planner->may_trap)
 		return error_new(ERROR_REFUSED, "not allowed here");
+	if (planner->avoids_traps)
+		return error_new(ERROR_REFUSED, "not yet");
 	if (planner->group && !planner->traps_ready)
 		return error_new(ERROR_REFUSED,
 				 "not possible among tracepoints that are already placed");

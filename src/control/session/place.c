@@ -87,6 +87,12 @@ static struct error *check_refusals(const struct tracepoint_list *list)
 	return NULL;
 }
 
+/* A forked child that runs the code of old trampolines forbids redirects (change_clear_way). */
+static bool may_redirect(void *session)
+{
+	return garbage_is_unshared(session);
+}
+
 /* Makes the planner, and dyntrace's own probes. */
 static struct error *prepare_planner(struct session *session)
 {
@@ -98,6 +104,8 @@ static struct error *prepare_planner(struct session *session)
 		garbage_expect(session);
 	if (!error)
 		planner_allow_traps(session->planner, traps_allow, session);
+	if (!error)
+		planner_ask_redirects(session->planner, may_redirect, session);
 	if (!error && exits_shadow_stack_of(session->proc->pid))
 		planner_keep_calls(session->planner);
 	return error;
