@@ -100,7 +100,8 @@ def test_arguments_and_results_by_name(dyntrace, built):
     assert [e.fields for e in trace.named("point")] == [{"x": i, "y": 2 * i, "colour": 6, "nothing": 0} for i in range(4)]
     results = trace.named("result")
     assert [(e.fields["ret"], e.fields["xmm"]) for e in results] == [(i / 2 + 122,) * 2 for i in range(4)]
-    assert all(0 < e.fields["took"] < 60 * 10 ** 9 for e in results)
+    took = [e.fields["took"] for e in results]  # a short call may begin and end in one step of the clock (26 cycles on some processors)
+    assert took[0] > 0 and max(took) < 60 * 10 ** 9, took
     assert [e.name for e in trace.events] == ["seen", "point", "result"] * 4
 
 

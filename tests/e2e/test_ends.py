@@ -78,7 +78,8 @@ def test_values(dyntrace, ends):
     name = next(name for name in trace.names() if name.endswith("_exit"))
     results = sorted(event.fields["ret"] for event in trace.named(name))
     assert results == sorted(2 * 3 * n + 1 for n in RETURNED for _ in range(ROUNDS * THREADS))
-    assert all(event.fields["duration"] > 0 for event in trace.named(name))
+    took = sorted(event.fields["duration"] for event in trace.named(name))
+    assert took[len(took) // 2] > 0 and took[-1] < 60 * 10 ** 9, took  # (one step of the clock may be longer than a short call)
 
 
 def test_filter(dyntrace, ends):

@@ -593,6 +593,7 @@ static void test_lengths(void **unused)
 	assert_int_equal(drain(&trace), 1);
 	assert_int_equal(observed, count - 1);
 	assert_int_equal(unknown_lengths, 1);
+	rig_finish(&trace);
 	type->fields = before.fields;
 	type->field_count = before.field_count;
 	tear_down(&trace);
