@@ -228,7 +228,7 @@ def test_static_program_that_makes_code(dyntrace, processes, scratch):
     programs = os.path.join(os.path.dirname(__file__), "..", "programs")
     subprocess.run(["gcc", "-O1", "-g", "-static", "-I", programs, "-x", "c", "-", "-o", path], input=MAKES_CODE, text=True, check=True)
     target = Program(processes, path, []).wait_ready()
-    tracing = dyntrace.start_trace(target.pid, "--function", "take")
+    tracing = dyntrace.start_trace(target.pid, "--function", "take").wait_told()
     assert not has_handlers(target.pid)
     target.finish()
     tracing.process.communicate(timeout=30)
@@ -434,7 +434,7 @@ def test_library_with_calls_of_its_own(dyntrace, processes, scratch, name, numbe
     library = build(scratch, "own_calls.so", source, "-shared", "-fPIC")
     path = build(scratch, "caller", CALLER, f'-DLIBRARY="{library}"', f"-DLATE={late:d}")
     target = Program(processes, path, []).wait_ready()
-    tracing = dyntrace.start_trace(target.pid, "--function", "take")
+    tracing = dyntrace.start_trace(target.pid, "--function", "take").wait_told()
     if loads or late:
         until(lambda: has_handlers(target.pid), "handlers in front")
     target.go().wait_ready()
