@@ -118,7 +118,7 @@ bool fault_guard_action(const struct dt_control *control, const uint64_t args[4]
 			uint64_t *ret_result)
 {
 	struct dt_calls *calls = calls_of(control);
-	uint32_t index = find_signal(args[0]);
+	uint32_t index = find_signal((uint32_t)args[0]);
 	struct dt_sigaction new;
 
 	if (!calls || args[3] != 8 || agent_is_quiet(control))

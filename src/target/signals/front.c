@@ -36,6 +36,9 @@
 #define SA_RESTORER 0x04000000u
 #define SA_RESTART 0x10000000u
 #define SA_SIGINFO 4u
+#define SA_KNOWN 0xdc000807u /* the flags that the kernel keeps */
+#define NEVER_BLOCKED (1ULL << (9 - 1) | 1ULL << (19 - 1)) /* SIGKILL, SIGSTOP */
+#define SIG_IGN 1
 #define SIG_SETMASK 2
 #define SIGNAL_TRAP 5
 #define CODE_BREAKPOINT 1 /* TRAP_BRKPT */
@@ -214,7 +217,7 @@ void front_show(const struct dt_control *control, struct handler_info *info,
 
 /* ---- the handler ----------------------------------------------------------------------------- */
 
-static uint32_t find_signal(uint64_t signal)
+static uint32_t find_signal(uint32_t signal)
 {
 	uint32_t i = 0;
 
@@ -255,8 +258,11 @@ uint64_t front_handle(uint64_t agent, uint32_t signal, struct handler_info *info
 
 	if (index >= DT_FRONTS || !fronts)
 		return 0;
-	if (loads_mend(control, info, context))
+	if (loads_mend(control, info, context)) {
+		/* the program's own may be for handlers that never return */
+		((uint64_t *)context)[-1] = (uint64_t)trap_return_entry;
 		return 0;
+	}
 	front_show(control, info, context);
 	if (fronts->actions[index].handler <= 1)
 		return handler_chain(&fronts->actions[index], signal, info, context);
@@ -309,11 +315,19 @@ static struct dt_sigaction in_front(const struct dt_control *control, struct dt_
 	return ours;
 }
 
+/* As the kernel would have it. */
+static struct dt_sigaction as_kept(struct dt_sigaction action)
+{
+	action.flags &= SA_KNOWN;
+	action.mask &= ~NEVER_BLOCKED;
+	return action;
+}
+
 bool front_guard_action(const struct dt_control *control, const uint64_t args[4],
 			uint64_t *ret_result)
 {
 	struct dt_fronts *fronts = fronts_of(control);
-	uint32_t index = find_signal(args[0]);
+	uint32_t signal = (uint32_t)args[0], index = find_signal(signal);
 	struct dt_sigaction new, old;
 	bool sets = args[1] != 0;
 
@@ -321,22 +335,24 @@ bool front_guard_action(const struct dt_control *control, const uint64_t args[4]
 	    (args[1] && !handler_read(control, args[1], (uint64_t *)&new, sizeof(new) / 8)))
 		return false;
 	if (sets)
-		loads_pass_action(control, args[0], &new);
+		loads_pass_action(control, signal, &new);
 	if (index >= DT_FRONTS)
 		return false;
 	struct dt_sigaction *own = &fronts->actions[index], was = *own;
-	bool full = fronts->full >> index & 1;
-	bool wanted = sets && (full || (new.handler > 1 && !(new.flags & SA_RESETHAND)));
 	/* a child of vfork has actions of its own, but this memory */
 	if (sets && !handler_is_ours(control, fronts->pid)) {
 		loads_shut(control);
 		return false;
 	}
+	if (sets && new.handler == SIG_IGN)
+		loads_end(control, index); /* X12 */
+	bool full = fronts->full >> index & 1;
+	bool wanted = sets && (full || (new.handler > 1 && !(new.flags & SA_RESETHAND)));
 	if (wanted) {
-		*own = new;
+		*own = as_kept(new);
 		new = in_front(control, new, full);
 	}
-	int64_t result = sys_call6(SYS_RT_SIGACTION, args[0], sets ? (uint64_t)&new : 0,
+	int64_t result = sys_call6(SYS_RT_SIGACTION, signal, sets ? (uint64_t)&new : 0,
 				   (uint64_t)&old, 8, 0, 0);
 	if (result < 0 && wanted)
 		*own = was;

@@ -12,17 +12,29 @@
 #define SIG_UNBLOCK 1
 #define SIG_DFL 0
 #define SIG_IGN 1
+#define SIGFPE 8
+#define PAGE_FAULT 14 /* numbers of exceptions; 0: a division, or none so far */
 #define SA_RESETHAND 0x80000000u
 #define SA_NODEFER 0x40000000u
 
 /* ---- the target's own action ----------------------------------------------------------------- */
+
+/* Has an instruction raised it? A program may send itself the siginfo_t of one. */
+static bool is_raised(const struct handler_info *info, const struct handler_context *context)
+{
+	if (info->code <= 0)
+		return false;
+	if (context->trap == PAGE_FAULT)
+		return info->address == context->cr2 || info->address == context->rip;
+	return context->trap != 0 || info->signal == SIGFPE;
+}
 
 /* Will the thread get the same signal again as soon as it continues? */
 static bool comes_again(uint32_t signal, const struct handler_info *info,
 			struct handler_context *context)
 {
 	if (signal != DT_SIGTRAP)
-		return info->code > 0;
+		return is_raised(info, context);
 	if (info->code != HANDLER_BY_KERNEL || *(const uint8_t *)(context->rip - 1) != 0xcc)
 		return false;
 	context->rip--; /* its own int3 */

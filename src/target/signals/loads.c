@@ -28,6 +28,9 @@
  * (X8) A process that asks for AMX's tiles, whose threads have larger frames then, makes no plain
  *      loads from there on.
  *
+ * (X12) A signal that the program ignores has no handler of ours, which would interrupt calls that
+ *      wait, and which execve wouldn't hand on as ignored: such a process makes no plain loads.
+ *
  * The program's masks, actions and alternate stacks stay what it wants: nothing is changed but the
  * two actions, which nobody is told of. Only pages that process_vm_readv has read are loaded from:
  * so a bad pointer is no fault, and neither are registers of devices read. Where a filter forbids
@@ -335,6 +338,18 @@ bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_
 void loads_passed(const struct dt_control *control)
 {
 	__atomic_fetch_sub(&fronts_of(control)->passing, 1, __ATOMIC_SEQ_CST);
+}
+
+void loads_end(const struct dt_control *control, uint32_t index)
+{
+	struct dt_fronts *fronts = fronts_of(control);
+
+	if (!(fronts->full >> index & 1))
+		return;
+	fronts->closed = 1;
+	quiet_wait(control);
+	if (!loads_any(control))
+		__atomic_fetch_and(&fronts->full, ~(1u << index), __ATOMIC_SEQ_CST);
 }
 
 void loads_pass_action(const struct dt_control *control, uint64_t signal,

@@ -1,5 +1,5 @@
 /*
- * loads.h - plain loads of memory that may go away (X3 to X6, loads.c).
+ * loads.h - plain loads of memory that may go away (X3 to X12, loads.c).
  *
  * Between loads_enter and loads_leave a thread may use loads_word and loads_copy. After a fault in
  * one of them the thread goes on behind the load, and the function says so.
@@ -38,6 +38,9 @@ void loads_shut(const struct dt_control *control);
 /* Before a system call of the target's. True: the agent has to make it; loads_passed follows. */
 bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_t args[6]);
 void loads_passed(const struct dt_control *control);
+/* The program is about to ignore the signal of that index: ends plain loads, and the agent handles
+ * it no more, unless some thread doesn't leave a load (X12). */
+void loads_end(const struct dt_control *control, uint32_t index);
 /* Before an rt_sigaction of the target's, with that new action. */
 void loads_pass_action(const struct dt_control *control, uint64_t signal,
 		       const struct dt_sigaction *action);

@@ -44,7 +44,7 @@ static uint64_t guard_action(const struct dt_control *control, struct trap_call 
 
 	if (call->args[3] != 8)
 		return 0; /* EINVAL */
-	if (call->args[0] == DT_SIGTRAP)
+	if ((uint32_t)call->args[0] == DT_SIGTRAP)
 		return handler_exchange(control, &traps_of(control)->action, traps_of(control)->pid,
 					call->args, &call->number);
 	if (!handler_read(control, call->args[1], (uint64_t *)&new, 4) ||
@@ -137,7 +137,7 @@ static uint64_t guard(const struct dt_control *control, struct trap_call *call)
 	    fault_guard_action(control, call->args, &call->number))
 		return 1;
 	if (call->number == SYS_RT_SIGACTION &&
-	    !(control->traps && call->args[0] == DT_SIGTRAP) &&
+	    !(control->traps && (uint32_t)call->args[0] == DT_SIGTRAP) &&
 	    front_guard_action(control, call->args, &call->number))
 		return 1;
 	if (!control->traps)
@@ -152,6 +152,7 @@ static uint64_t guard(const struct dt_control *control, struct trap_call *call)
 
 uint64_t trap_guard(const struct dt_control *control, struct trap_call *call)
 {
+	call->number = (uint32_t)call->number; /* the kernel looks at no more of it */
 	bool passes = loads_pass(control, call->number, call->args);
 	uint64_t made = guard(control, call);
 

@@ -209,7 +209,7 @@ static struct error *begin_held(struct session *session, struct stop *stop, bool
 	if (error)
 		return error;
 	uint32_t frame = frame_size(session, stop, at);
-	session->refuses_loads |= frame > FRAME_MOST;
+	session->refuses_loads |= frame > FRAME_MOST || status.ignored & DT_LOADS_BITS; /* X12 */
 	error = check_handlers(session, stop, at, status.caught);
 	if (!error && !session->refuses_loads)
 		error = install(session, stop, at, frame);

@@ -1,0 +1,210 @@
+"""The agent's handlers of SIGSEGV and SIGBUS stand in front of the program's, and nobody notices: what the program asks, sets and sends
+itself has the results that it has without a tracer (X4, X12)."""
+import os
+import subprocess
+
+import pytest
+
+from harness import Program, until
+from test_plain_loads import alone, build, has_handlers
+
+PROGRAM = r"""
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include "handshake.h"
+extern char **environ;
+__attribute__((noipa)) void take(const char *text) { __asm__ volatile("nop; nop; nop; nop; nop" : : "r"(text)); }
+struct kernel_action { void *handler; unsigned long flags; void *restorer; unsigned long mask; };
+
+static void gone(void)
+{
+	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	strcpy(page, "here");
+	for (int i = 0; i < 4; i++)
+		take(page);
+	mprotect(page, 4096, PROT_NONE);
+	take(page);
+	munmap(page, 4096);
+}
+
+static void say(const char *what, long number)
+{
+	char line[128];
+	int length = snprintf(line, sizeof(line), "%s: %ld\n", what, number);
+
+	if (write(1, line, (size_t)length) != length)
+		_exit(4);
+}
+
+static void tell_ignored(void)
+{
+	for (int number = 1; number < 32; number++) {
+		struct sigaction action;
+
+		if (!sigaction(number, NULL, &action) && action.sa_handler == SIG_IGN)
+			say("ignored", number);
+	}
+}
+
+static void nothing(int number) { gone(); }
+
+static void run_again(char **words, int how)
+{
+	pid_t pid = 0;
+	int status = -1;
+
+	if (how == 'e')
+		execv("/proc/self/exe", words);
+	if (how == 's' && posix_spawn(&pid, "/proc/self/exe", NULL, NULL, words, environ))
+		_exit(5);
+	if (how == 'v' && !(pid = vfork())) {
+		execv("/proc/self/exe", words);
+		_exit(6);
+	}
+	waitpid(pid, &status, 0);
+	say("ended", status);
+	gone();
+}
+
+/* A signal that is ignored ends no wait. */
+static void wait_for_child(void)
+{
+	int ends[2];
+	pid_t parent = getpid();
+
+	if (pipe(ends) || fork() == 0) {
+		char path[64], text[256] = "";
+
+		snprintf(path, sizeof(path), "/proc/%d/stat", parent);
+		while (!strstr(text, ") S ")) {
+			FILE *file = fopen(path, "r");
+
+			if (!file || !fgets(text, sizeof(text), file))
+				_exit(1);
+			fclose(file);
+		}
+		kill(parent, SIGSEGV);
+		kill(parent, SIGBUS);
+		say("written", write(ends[1], "x", 1));
+		_exit(0);
+	}
+	struct pollfd ready = { .fd = ends[0], .events = POLLIN };
+	int result = poll(&ready, 1, -1);
+	waitpid(-1, NULL, 0);
+	say("poll", result);
+}
+
+static void try_flags(int number)
+{
+	static const int flags[] = { SA_RESTART, SA_NODEFER | SA_ONSTACK, SA_RESETHAND, 0x800, 0x400, 0x7f8 };
+
+	for (size_t i = 0; i < 2 * sizeof(flags) / sizeof(flags[0]); i++) {
+		struct kernel_action action = { i & 1 ? (void *)nothing : SIG_DFL, flags[i / 2] | 0x4000000, NULL, ~0UL }, now = { 0 };
+
+		syscall(SYS_rt_sigaction, number, &action, NULL, 8);
+		syscall(SYS_rt_sigaction, number, NULL, &now, 8);
+		say("flags", now.flags);
+		say("mask", now.mask);
+		say("same", now.handler == action.handler);
+		gone();
+	}
+}
+
+/* The kernel takes the lower half of a signal's number, and of a call's. */
+static void try_numbers(void)
+{
+	struct kernel_action action = { SIG_DFL, 0, NULL, 0 }, now = { 0 };
+	long wide = 1L << 32;
+
+	say("asks", syscall(SYS_rt_sigaction, SIGSEGV + wide, NULL, &now, 8));
+	say("default", now.handler == SIG_DFL);
+	say("sets", syscall(SYS_rt_sigaction, SIGBUS + wide, &action, NULL, 8));
+	gone();
+	say("asks", syscall(SYS_rt_sigaction + wide, SIGSEGV, NULL, &now, 8));
+	say("default", now.handler == SIG_DFL);
+	say("sets", syscall(SYS_rt_sigaction + wide, SIGSEGV, &action, NULL, 8));
+	gone();
+}
+
+static void send_fault(int number)
+{
+	siginfo_t info = { .si_signo = number, .si_code = SEGV_MAPERR, .si_addr = (void *)0x1234 };
+
+	say("lives", syscall(SYS_rt_tgsigqueueinfo, getpid(), getpid(), number, &info));
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argv[argc - 1];
+	char *again[] = { "again", "again", NULL };
+
+	if (strcmp(what, "again") == 0) {
+		tell_ignored();
+		return 0;
+	}
+	if (strncmp(what, "before", 6) == 0)
+		signal(SIGBUS, SIG_IGN);
+	handshake(argc, argv);
+	gone();
+	gone();
+	if (strncmp(what, "ignore", 6) == 0) {
+		signal(SIGSEGV, SIG_IGN);
+		gone();
+		signal(SIGBUS, SIG_IGN);
+		gone();
+	}
+	if (strncmp(what, "ignore-", 7) == 0)
+		run_again(again, what[7]);
+	if (strcmp(what, "ignore") == 0)
+		wait_for_child();
+	if (strcmp(what, "ignores-first") == 0) {
+		signal(SIGSEGV, nothing);
+		signal(SIGBUS, SIG_DFL);
+		raise(SIGSEGV);
+	}
+	if (strcmp(what, "flags") == 0) {
+		try_flags(SIGSEGV);
+		try_flags(SIGBUS);
+	}
+	if (strcmp(what, "numbers") == 0)
+		try_numbers();
+	if (strcmp(what, "sent") == 0)
+		send_fault(SIGSEGV);
+	if (strcmp(what, "sent-bus") == 0)
+		send_fault(SIGBUS);
+	gone();
+	tell_ignored();
+	handshake(argc, argv);
+	return 0;
+}
+"""
+
+
+@pytest.fixture(name="path")
+def build_program(scratch):
+    return build(scratch, "actions", PROGRAM)
+
+
+@pytest.mark.parametrize("what", ["nothing", "ignore", "ignore-exec", "ignore-spawn", "ignore-vfork", "ignores-first", "flags",
+                                  "numbers", "sent", "sent-bus"])
+def test_actions(dyntrace, processes, path, what):
+    without = alone(path, what)
+    target = Program(processes, path, [what]).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "take")
+    until(lambda: has_handlers(target.pid), "handlers in front")
+    assert target.finish(without[1]) == without[0]
+    tracing.process.communicate(timeout=30)
+
+
+def test_ignored_before(dyntrace, processes, path):
+    """(X12) A process that ignores one of the signals has no handler of ours."""
+    target = Program(processes, path, ["before"]).wait_ready()
+    dyntrace.start_trace(target.pid, "--function", "take").wait_told()
+    assert not has_handlers(target.pid)
+    assert target.finish() == alone(path, "before")[0]
