@@ -448,6 +448,29 @@ def test_library_with_calls_of_its_own(dyntrace, processes, scratch, name, numbe
     assert trace.lost == 0
 
 
+# Blocks the signals, in code without known functions. The number before the system call isn't the one that it makes.
+UNKNOWN_CODE = {
+    "entered": "mov $14, %eax; jmp 1f; mov $39, %eax; 1: syscall; ret",
+    "another_register": "mov $14, %eax; mov $39, %r8d; syscall; ret",
+    "end_of_another": "lea 1f - 0x27(%rip), %rax; .byte 0x8b, 0x84, 0xb8; .long 0x27; syscall; ret; 1: .long 14",  # 0x27(%rax, %rdi, 4)
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN_CODE)
+def test_code_without_functions(dyntrace, processes, scratch, name):
+    """(X10) What stands before a system call tells its number only where nothing else leads there."""
+    source = f'__asm__(".globl asked; asked: mov %rsi, %rdi; mov %rdx, %rsi; mov $8, %r10d; xor %edx, %edx; {UNKNOWN_CODE[name]}");\n' \
+             "void told(void) { }\n"
+    library = build(scratch, "unknown.so", source, "-shared", "-fPIC", "-nostdlib")
+    path = build(scratch, "caller", CALLER, f'-DLIBRARY="{library}"', "-DLATE=0")
+    target = Program(processes, path, []).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "take").wait_told()
+    assert not has_handlers(target.pid)
+    assert target.finish() == "done\n"
+    tracing.process.communicate(timeout=30)
+    assert [event.fields["text"].startswith("(unreadable") for event in Trace(tracing.output).events] == ([False] * 4 + [True]) * 5
+
+
 def test_program_linked_with_the_agent(dyntrace, processes, scratch):
     """The agent's file makes system calls of its own, but nothing of it runs besides the copy that the tracer maps."""
     folder = os.path.dirname(dyntrace.path)

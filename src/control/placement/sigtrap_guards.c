@@ -122,21 +122,53 @@ struct search {
 	VEC(uint64_t) list;
 };
 
-/* Does a harmless mov $number, %eax (or %rax) stand directly before? For code outside known
- * functions: clone, and the end of signal handlers. */
-static bool says_harmless(const struct search *search, uint64_t at)
+static const uint8_t to_rax[] = { 0x48, 0xc7, 0xc0 };
+
+/* The number, if the bytes directly before are mov $number, %eax (or %rax). They must be that
+ * instruction, and not the end of a longer one, as of mov $number, %r8d. */
+static bool read_number(const struct text_range *text, uint64_t at, uint32_t *ret_number)
 {
-	static const uint8_t to_rax[] = { 0x48, 0xc7, 0xc0 };
-	const struct text_range *text = symtab_text(search->view->symtab, at);
-	const uint8_t *code = text->bytes + (at - text->address);
+	uint64_t before = at - text->address;
+	const uint8_t *code = text->bytes + before;
+	struct insn insn;
+	bool wide;
+
+	if (before < INSN_MAX)
+		return false;
+	wide = !memcmp(code - 7, to_rax, sizeof(to_rax));
+	if (!wide && code[-5] != 0xb8)
+		return false;
+	for (unsigned i = wide ? 8 : 6; i <= INSN_MAX; i++) {
+		if (decode_quick(code - i, i, taddr_of(at - i), &insn) && insn.length == i)
+			return false;
+	}
+	memcpy(ret_number, code - sizeof(*ret_number), sizeof(*ret_number));
+	return true;
+}
+
+static struct error *find_targets(struct search *search, const struct branch_targets **ret_targets)
+{
+	struct error *error = NULL;
+
+	*ret_targets = search->view->branch_targets;
+	if (*ret_targets)
+		return NULL;
+	if (!search->branch_targets)
+		error = branch_cache_get(search->view->symtab, &search->branch_targets);
+	*ret_targets = search->branch_targets;
+	return error;
+}
+
+/* Does a harmless mov $number, %eax (or %rax) stand directly before, and no other way lead there?
+ * For code outside known functions: clone, and the end of signal handlers. */
+static bool says_harmless(const struct search *search, const struct branch_targets *targets,
+			  uint64_t at)
+{
 	uint32_t number;
 
-	if (at - text->address < sizeof(to_rax) + sizeof(number))
-		return false;
-	memcpy(&number, code - sizeof(number), sizeof(number));
-	return (code[-5] == 0xb8 || !memcmp(code - 7, to_rax, sizeof(to_rax))) &&
+	return read_number(symtab_text(search->view->symtab, at), at, &number) &&
 	       number <= CALLS_MAX && !is_harmful(number) &&
-	       !(search->other && is_unsafe(number));
+	       !(search->other && is_unsafe(number)) && !branch_targets_at(targets, at);
 }
 
 /* Does code at `from` reach `at` without a jump, a return, or bytes that are no code? */
@@ -159,7 +191,7 @@ static bool leads_to(const struct text_range *text, uint64_t from, uint64_t at)
  * data (libcrypto's tables of constants). Code there runs only if a branch leads to the bytes
  * themselves, or to bytes before them that fall through.
  */
-static bool may_run(const struct search *search, uint64_t at)
+static bool may_run(const struct search *search, const struct branch_targets *targets, uint64_t at)
 {
 	const struct text_range *text = symtab_text(search->view->symtab, at);
 	uint64_t start, end, from = at;
@@ -167,7 +199,7 @@ static bool may_run(const struct search *search, uint64_t at)
 	for (; from > text->address && at - from < STRAIGHT_MAX; from--) {
 		if (function_bounds(search->view, NULL, from, &start, &end))
 			break;
-		if (branch_targets_at(search->branch_targets, from) && leads_to(text, from, at))
+		if (branch_targets_at(targets, from) && leads_to(text, from, at))
 			return true;
 	}
 	/* falling through from the function before, or from far away */
@@ -180,13 +212,10 @@ static bool may_run(const struct search *search, uint64_t at)
 
 static struct error *judge_unknown(struct search *search, uint64_t at)
 {
-	struct error *error = NULL;
+	const struct branch_targets *targets;
+	struct error *error = find_targets(search, &targets);
 
-	if (says_harmless(search, at))
-		return NULL;
-	if (!search->branch_targets)
-		error = branch_cache_get(search->view->symtab, &search->branch_targets);
-	if (!error && may_run(search, at))
+	if (!error && !says_harmless(search, targets, at) && may_run(search, targets, at))
 		error = error_new(ERROR_REFUSED, "no function is known at 0x%lx", at);
 	return error;
 }
