@@ -448,18 +448,22 @@ def test_library_with_calls_of_its_own(dyntrace, processes, scratch, name, numbe
     assert trace.lost == 0
 
 
-# Blocks the signals, in code without known functions. The number before the system call isn't the one that it makes.
-UNKNOWN_CODE = {
+FUNCTION = "; .type asked, @function; .size asked, . - asked"
+
+# Blocks the signals, in code without known functions but the last two. The number before the system call isn't the one that it makes.
+MISLEADING_CODE = {
     "entered": "mov $14, %eax; jmp 1f; mov $39, %eax; 1: syscall; ret",
     "another_register": "mov $14, %eax; mov $39, %r8d; syscall; ret",
     "end_of_another": "lea 1f - 0x27(%rip), %rax; .byte 0x8b, 0x84, 0xb8; .long 0x27; syscall; ret; 1: .long 14",  # 0x27(%rax, %rdi, 4)
+    "middle": "mov $14, %ecx; jmp 1f + 1; 1: mov $0x00ebc889, %eax; syscall; ret" + FUNCTION,  # mov %ecx, %eax; jmp . + 2
+    "x32": "mov $0x4000000e, %eax; syscall; ret" + FUNCTION,
 }
 
 
-@pytest.mark.parametrize("name", UNKNOWN_CODE)
-def test_code_without_functions(dyntrace, processes, scratch, name):
-    """(X10) What stands before a system call tells its number only where nothing else leads there."""
-    source = f'__asm__(".globl asked; asked: mov %rsi, %rdi; mov %rdx, %rsi; mov $8, %r10d; xor %edx, %edx; {UNKNOWN_CODE[name]}");\n' \
+@pytest.mark.parametrize("name", MISLEADING_CODE)
+def test_misleading_code(dyntrace, processes, scratch, name):
+    """(X10, X11) What stands before a system call tells its number only where nothing else leads there."""
+    source = f'__asm__(".globl asked; asked: mov %rsi, %rdi; mov %rdx, %rsi; mov $8, %r10d; xor %edx, %edx; {MISLEADING_CODE[name]}");\n' \
              "void told(void) { }\n"
     library = build(scratch, "unknown.so", source, "-shared", "-fPIC", "-nostdlib")
     path = build(scratch, "caller", CALLER, f'-DLIBRARY="{library}"', "-DLATE=0")

@@ -13,7 +13,7 @@
 #define STRAIGHT_MAX 4096 /* bytes of code without a jump */
 #define INSN_MAX 15
 #define NEAR (LOOK_BACK * INSN_MAX) /* bytes */
-#define CALLS_MAX 1023 /* the largest system call number */
+#define CALLS_MAX 1023 /* the largest system call number, but for those of x32 */
 #ifndef SYS_epoll_pwait2
 #define SYS_epoll_pwait2 441
 #endif
@@ -104,6 +104,9 @@ static bool find_number(const struct body *body, size_t index, uint64_t *ret_num
 		    !decode(body->text->bytes + (before->at - body->text->address), before->length,
 			    taddr_of(before->at), &insn))
 			return false;
+		if (body->branch_targets &&
+		    branch_targets_inside(body->branch_targets, before->at, body->insns.items[i].at))
+			return false; /* the bytes hold other instructions, too (X11) */
 		if (sets_number(&insn, ret_number))
 			return true;
 		if (writes_rax(&insn))
@@ -231,7 +234,7 @@ static struct error *judge_call(const struct search *search, size_t index, bool 
 	if (known && search->other && is_unsafe(number))
 		return error_new(ERROR_REFUSED, "makes system call %lu itself, at 0x%lx", number,
 				 body->insns.items[index].at);
-	*ret_needed = !known || is_harmful(number);
+	*ret_needed = !known || number > CALLS_MAX || is_harmful(number);
 	return NULL;
 }
 
