@@ -104,8 +104,8 @@ static bool find_number(const struct body *body, size_t index, uint64_t *ret_num
 		    !decode(body->text->bytes + (before->at - body->text->address), before->length,
 			    taddr_of(before->at), &insn))
 			return false;
-		if (body->branch_targets &&
-		    branch_targets_inside(body->branch_targets, before->at, body->insns.items[i].at))
+		if (body->branch_targets && branch_targets_inside(body->branch_targets, before->at,
+								  body->insns.items[i].at))
 			return false; /* the bytes hold other instructions, too (X11) */
 		if (sets_number(&insn, ret_number))
 			return true;
