@@ -6,7 +6,7 @@ import time
 import pytest
 
 from fixtures import ROOT
-from harness import compile_once
+from harness import Trace, compile_once
 from test_exits import check_fates, fates
 
 SOURCE = os.path.join(ROOT, "tests", "programs", "throws.cpp")
@@ -16,6 +16,7 @@ BUILDS = {
     "gcc-O2": ["g++", "-O2", *FAULTS],
     "clang-O0": ["clang++", "-O0"],
     "gcc-O3-static-libgcc": ["g++", "-O3", "-fno-omit-frame-pointer", "-static-libgcc", "-static-libstdc++"],
+    "gcc-stripped-static-libgcc": ["g++", "-O2", "-static-libgcc", "-static-libstdc++", "-s", "-rdynamic"],
     "gcc-static": ["g++", "-O2", "-static"],
     "gcc-asan": ["g++", "-O1", "-fsanitize=address"],  # its runtime intercepts throws: in a library, in the program
     "clang-asan": ["clang++", "-O1", "-fsanitize=address"],
@@ -41,7 +42,7 @@ def check_exceptions(dyntrace, scratch, arguments):
     """Same output, each destructor once; every call has its fate."""
     throws = compile_throws(arguments, scratch)
     expected = run(throws, "300")
-    is_crowded = "-static" in " ".join(arguments) or arguments == BUILDS["clang-asan"]  # with functions of libraries
+    is_crowded = {"-static", "-s"} & set(arguments) or arguments == BUILDS["clang-asan"]  # with functions of libraries
     functions = "_Z[0-9]*" if is_crowded else "*"
     thrower, catcher = ("_Z7throweri", "_Z7catcheri") if is_crowded else ("thrower", "catcher")
     result, trace = dyntrace.trace("-e", "--function", functions, "--function", "main", "--", throws, "300")
@@ -83,6 +84,82 @@ def test_stripped_static_is_refused(dyntrace, scratch):
     assert "unwinder" in error
     _, trace = dyntrace.trace("--function", "main", "--", throws, "3")
     assert trace.names() == {"main_entry": 1}
+
+
+HIDDEN = """
+#include <stdexcept>
+extern "C" int inner(int n) { if (n % 3 == 0) throw std::runtime_error("n"); asm volatile(""); return n; }
+extern "C" int outer(int n) { std::string s(40, 'x'); int r = inner(n); asm volatile(""); return r + s.size(); }
+extern "C" int attempt(int n) { try { return outer(n); } catch (const std::exception &) { return -1; } }
+"""
+HOST = r"""
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+	long sum = 0;
+	puts("ready");
+	fflush(stdout);
+	getchar();
+	for (int i = 1; i < argc - 1; i++)
+		dlopen(argv[i], RTLD_NOW);
+	int (*attempt)(int) = (int (*)(int))dlsym(dlopen(argv[argc - 1], RTLD_NOW), "attempt");
+	for (int i = 0; i < 30; i++)
+		sum += attempt(i);
+	printf("%ld\n", sum);
+}
+"""
+
+
+def build_host(scratch):
+    """A C program that loads libraries, and calls attempt() of the last one."""
+    host = os.path.join(scratch, "host")
+    subprocess.run(["gcc", "-O2", "-x", "c", "-", "-o", host], input=HOST, text=True, check=True)
+    return host
+
+
+@pytest.mark.parametrize("others", [[], ["libgcc_s.so.1"]])
+def test_unwinder_without_a_name(dyntrace, processes, scratch, others):
+    """A library with libgcc's unwinder in it, stripped: alone, and beside an unwinder that has a name. It comes while
+    tracing."""
+    library, host = os.path.join(scratch, "hidden.so"), build_host(scratch)
+    subprocess.run(["g++", "-O2", "-fPIC", "-shared", "-x", "c++", "-", "-o", library, "-static-libgcc",
+                    "-static-libstdc++", "-s"], input=HIDDEN, text=True, check=True)
+    assert "_Unwind" not in subprocess.run(["nm", "-D", library], check=True, capture_output=True, text=True).stdout
+    target = processes.start([host, *others, library], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert target.stdout.readline() == "ready\n"
+    tracing = dyntrace.start_trace(target.pid, "-e", "--wait", "--function", "*@hidden.so").wait_told()
+    assert target.communicate("\n")[0] == f"{sum(i + 40 if i % 3 else -1 for i in range(30))}\n"
+    assert target.returncode == 0
+    assert tracing.process.wait() == 0
+    names = Trace(tracing.output).names()
+    assert (names["attempt_entry"], names["attempt_exit"]) == (30, 30)
+    assert (names["inner_entry"], names["inner_exit"]) == (30, 20)
+
+
+UNKNOWN = """
+#define _GNU_SOURCE
+#include <link.h>
+#define HIDDEN __attribute__((visibility("hidden")))
+static int look(struct dl_phdr_info *info, size_t size, void *context) { return 0; }
+static void clean(int *x) { dl_iterate_phdr(look, x); }
+HIDDEN int __gcc_personality_v0(void) { return 3; }
+HIDDEN void _Unwind_Resume(void) { __builtin_trap(); }
+void use(void (*call)(void)) { int x __attribute__((cleanup(clean))) = 1; call(); }
+"""
+
+
+def test_unknown_unwinder_is_refused(dyntrace, processes, scratch):
+    """An unwinder without a name that isn't libgcc's (it calls no function as libgcc does), beside one that has a name."""
+    library, host = os.path.join(scratch, "unknown.so"), build_host(scratch)
+    subprocess.run(["gcc", "-O2", "-fPIC", "-shared", "-fexceptions", "-x", "c", "-", "-o", library, "-s", "-nostdlib",
+                    "-lc"], input=UNKNOWN, text=True, check=True)
+    target = processes.start([host], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                             env={**os.environ, "LD_PRELOAD": library + ":libgcc_s.so.1"})
+    assert target.stdout.readline() == "ready\n"
+    assert "unknown.so has exception tables, but its unwinder has no name and can't learn of return stubs" in \
+        dyntrace.fails("trace", "-o", dyntrace.new_output(), "-e", "--function", "main", "-p", target.pid, "--for", "1",
+                       status=125)
 
 
 def unwinder_of(throws, **environment):

@@ -117,6 +117,9 @@ bool symtab_section(const struct symtab *symtab, const char *name, uint64_t *ret
 		    uint64_t *ret_end);
 /* Does the file have handlers or clean-ups for exceptions? */
 bool symtab_has_handlers(const struct symtab *symtab);
+/* Has the file an unwinder without a name, because it was linked with -static-libgcc and stripped?
+ * *ret_find: its function _Unwind_Find_FDE; 0: not found. */
+bool symtab_hidden_unwinder(const struct symtab *symtab, uint64_t *ret_find);
 struct stat;
 /* fstat of the file; false: failed. */
 bool symtab_file(const struct symtab *symtab, struct stat *ret_stat);

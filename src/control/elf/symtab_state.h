@@ -69,6 +69,8 @@ struct symtab {
 	struct go_table go;
 	bool go_read;
 	bool is_go, is_go_known; /* see symtab_is_go */
+	uint64_t unwinder_find; /* see symtab_hidden_unwinder */
+	bool has_hidden_unwinder, unwinder_known;
 	struct text_range *texts; /* returned by symtab_text, one per segment */
 };
 

@@ -84,34 +84,56 @@ static struct error *check_shadow_stack(const struct session *session)
 		"the process has a shadow stack (CET), which forbids changed return addresses");
 }
 
-/* Refuses a static program without symbols that catches exceptions: its unwinder has no name to
- * find it by (H7). */
-static struct error *check_unwinder(const struct session *session)
+/* Does the process have an unwinder that can learn of stubs? */
+static bool has_unwinder(const struct session *session)
 {
-	bool found = false, handlers = false;
-
 	for (size_t i = 0; i < session->modules.count; i++) {
 		struct module *module = session->modules.items[i];
 		struct symtab *symtab;
 		_cleanup_error_ struct error *error = module_symtab(session->proc, module, &symtab);
 
-		if (error)
-			continue;
-		found |= exits_is_unwinder(symtab);
-		handlers |= module->is_executable && symtab_has_handlers(symtab) &&
-			    symtab_is_stripped(symtab);
+		if (!error && (exits_is_unwinder(symtab) || exits_hook_is_there(session, module)))
+			return true;
 	}
-	if (found || !handlers)
-		return NULL;
-	return error_new(ERROR_REFUSED, "the program has exception tables, but its unwinder has no "
-					"name and can't learn of return stubs");
+	return false;
+}
+
+/* Has the module an unwinder that has no name to find it by? Nothing tells of one in a static
+ * program; in another it does harm if it's the only one. */
+static bool is_unknown_unwinder(const struct session *session, const struct module *module,
+				const struct symtab *symtab)
+{
+	uint64_t find;
+
+	if (symtab_hidden_unwinder(symtab, &find))
+		return !exits_hook_is_there(session, module);
+	return module->is_executable && symtab_has_handlers(symtab) &&
+	       symtab_is_stripped(symtab) && !exits_is_unwinder(symtab) &&
+	       (!symtab_has_loader(symtab) || !has_unwinder(session));
+}
+
+/* Such an unwinder can't learn of stubs (H7). */
+static struct error *check_unwinders(const struct session *session)
+{
+	for (size_t i = 0; i < session->modules.count; i++) {
+		struct module *module = session->modules.items[i];
+		struct symtab *symtab;
+		_cleanup_error_ struct error *error = module_symtab(session->proc, module, &symtab);
+
+		if (!error && is_unknown_unwinder(session, module, symtab))
+			return error_new(ERROR_REFUSED,
+					 "%s has exception tables, but its unwinder has no name "
+					 "and can't learn of return stubs",
+					 module->is_executable ? "the program" : module->name);
+	}
+	return NULL;
 }
 
 static struct error *check_process(const struct session *session)
 {
 	struct error *error = check_shadow_stack(session);
 
-	return error ? error : check_unwinder(session);
+	return error ? error : check_unwinders(session);
 }
 
 /* ---- the functions --------------------------------------------------------------------------- */

@@ -39,20 +39,32 @@ bool exits_hook_is_there(const struct session *session, const struct module *mod
 		hook->site->patch.state == PATCH_PLANNED);
 }
 
+/* 0: libgcc's unwinder isn't in the file. LLVM's has the function, but doesn't ask it. */
+static uint64_t find_function(const struct symtab *symtab)
+{
+	const struct symbol *find = symtab_find(symtab, "_Unwind_Find_FDE");
+	uint64_t hidden;
+
+	if (symtab_hidden_unwinder(symtab, &hidden))
+		return hidden;
+	return symtab_find(symtab, "_Unwind_RaiseException") && find &&
+			       find->kind == SYMBOL_FUNCTION && !exits_is_llvm(symtab) ?
+		       find->address :
+		       0;
+}
+
 static struct error *add_hook(struct session *session, struct module *module)
 {
 	struct symtab *symtab;
 	struct probe *probe;
 	_cleanup_error_ struct error *unreadable = module_symtab(session->proc, module, &symtab);
-	const struct symbol *raise =
-		unreadable ? NULL : symtab_find(symtab, "_Unwind_RaiseException");
-	const struct symbol *find = raise ? symtab_find(symtab, "_Unwind_Find_FDE") : NULL;
+	uint64_t find = unreadable ? 0 : find_function(symtab);
 
-	/* LLVM's libunwind has the function, but doesn't ask it. */
-	if (!find || find->kind != SYMBOL_FUNCTION || exits_is_llvm(symtab))
+	if (!find)
 		return NULL;
 	assert(!find_hook(session, module));
-	struct error *error = own_probes_add_at(session, module, find, &probe);
+	struct error *error = own_probes_add(&session->own_probes, module, find,
+					     "_Unwind_Find_FDE", &probe);
 	if (!error)
 		probe->event.finds = true;
 	return error;

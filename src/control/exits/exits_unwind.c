@@ -11,9 +11,10 @@
  * An unwinder that can't learn of the stubs in any way, libunwind.so.8, does no harm where no
  * exception goes through it (exits_bound.c); else no exits are recorded.
  *
- * If an unwinder is stripped and static, no call can reach it, and no exits are recorded: a throw
- * would end the program. An unwinder that is loaded later and can't have a hook learns of the stubs
- * at the next safe point: until then it sees no frame beyond the first stub.
+ * If an unwinder has no name and isn't libgcc's, no call can reach it, and no exits are recorded: a
+ * throw would end the program (exits_check.c). An unwinder that is loaded later and can't have a
+ * hook learns of the stubs at the next safe point: until then it sees no frame beyond the first
+ * stub.
  */
 #include <assert.h>
 #include <string.h>

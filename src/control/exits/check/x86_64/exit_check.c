@@ -59,9 +59,12 @@ static struct error *check_name(const char *name)
 static struct error *check_unnamed(const struct symtab *symtab, uint64_t address, const char *name)
 {
 	char made_up[32];
+	uint64_t find;
 
 	snprintf(made_up, sizeof(made_up), "fn_%" PRIx64, address);
-	if ((name && strcmp(name, made_up) != 0) || !symtab_find(symtab, "_Unwind_RaiseException"))
+	if ((name && strcmp(name, made_up) != 0) ||
+	    (!symtab_find(symtab, "_Unwind_RaiseException") &&
+	     !symtab_hidden_unwinder(symtab, &find)))
 		return NULL;
 	return error_new(ERROR_REFUSED,
 			 "unnamed, and perhaps part of the unwinder, which reads its "
