@@ -453,6 +453,7 @@ static void fill_in(struct injection *in, const struct agent_options *options)
 	control->version = DT_LAYOUT_VERSION;
 	control->flags = options->flags;
 	control->fronts = in->all_text ? options->fronts_at.v : 0; /* chosen near base_at */
+	control->returns = in->all_text ? options->returns_at.v : 0;
 	control->pid = (uint32_t)in->proc->inner_pid;
 	control->controller = (uint32_t)getpid();
 	beacon_light(control);

@@ -33,6 +33,7 @@ struct agent_options {
 	/* dt_control.fronts, which the caller is going to map: before it is, a controller that
 	 * takes over must find it; 0: none */
 	taddr fronts_at;
+	taddr returns_at; /* likewise, of dt_control.returns */
 	const struct ahead *next; /* what the caller asks for next (ahead.h); NULL: unknown */
 	bool fill_later; /* the caller is going to call agent_fill_text */
 	uint32_t flags; /* of dt_control */

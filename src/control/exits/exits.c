@@ -40,6 +40,12 @@ bool exits_wanted(const struct tracepoint_list *list)
 	return false;
 }
 
+static struct error *find_window(const struct maps *maps, taddr returns, taddr *ret_at)
+{
+	return near_find_gap(maps, returns, taddr_add(returns, sizeof(struct dt_returns)),
+			     WINDOW_PAGES * DT_PAGE, ret_at);
+}
+
 /* Fills in the returns, and then tells the agent's code in that process of them. */
 static struct error *fill_returns(const struct session *session, struct proc *proc, taddr at)
 {
@@ -56,22 +62,51 @@ static struct error *fill_returns(const struct session *session, struct proc *pr
 			 &at.v, sizeof(at.v));
 }
 
-static struct error *map_returns(struct session *session, struct stop *stop)
+bool exits_find_places(struct maps *maps, taddr near, taddr *ret_returns,
+		       struct code_window *ret_window)
+{
+	uint64_t size = memory.size + 2 * DT_PAGE; /* as near_find_lone */
+	taddr gap, window;
+	_cleanup_error_ struct error *full = near_find_gap(maps, near, near, size, &gap);
+
+	if (full || !maps_claim(maps, gap, size))
+		return false;
+	_cleanup_error_ struct error *too_far = find_window(maps, taddr_add(gap, DT_PAGE), &window);
+	if (too_far || !maps_claim(maps, window, WINDOW_PAGES * DT_PAGE))
+		return false;
+	*ret_returns = taddr_add(gap, DT_PAGE);
+	*ret_window = (struct code_window){ .at = window, .pages = WINDOW_PAGES };
+	return true;
+}
+
+void exits_ahead(struct ahead *list, taddr at)
+{
+	private_memory_ahead(list, &memory, at);
+}
+
+static struct error *map_returns_at(struct session *session, struct stop *stop, taddr at)
 {
 	struct dt_control *control = session->agent->control;
-	taddr chosen = taddr_of(0);
-	struct error *error =
-		near_find_lone(session->proc, session->agent->control_at, memory.size, &chosen);
 
-	if (error)
-		return error;
-	control->returns = chosen.v; /* before mmap: a controller that takes over must find it */
-	error = private_memory_map(stop, &memory, chosen);
+	control->returns = at.v; /* before mmap: a controller that takes over must find it */
+	struct error *error = private_memory_map(stop, &memory, at);
 	if (error)
 		control->returns = 0;
 	else
-		session->exits->returns = chosen;
+		session->exits->returns = at;
 	return error;
+}
+
+static struct error *map_returns(struct session *session, struct stop *stop)
+{
+	taddr at = taddr_of(session->agent->control->returns);
+	struct error *error = at.v ? map_returns_at(session, stop, at) : NULL;
+
+	if (at.v && (!error || error_kind(error) == ERROR_GONE))
+		return error;
+	error_free(error);
+	error = near_find_lone(session->proc, session->agent->control_at, memory.size, &at);
+	return error ? error : map_returns_at(session, stop, at);
 }
 
 struct error *exits_map_child(struct session *session, struct proc *child, struct stop *stop)
@@ -96,9 +131,7 @@ static struct error *map_window(struct session *session, struct stop *stop)
 	struct error *error = maps_read(session->proc, &maps);
 
 	if (!error)
-		error = near_find_gap(&maps, exits->returns,
-				      taddr_add(exits->returns, sizeof(struct dt_returns)),
-				      WINDOW_PAGES * DT_PAGE, &at);
+		error = find_window(&maps, exits->returns, &at);
 	if (!error)
 		error = agent_map_window(stop, session->agent, at, WINDOW_PAGES, &exits->offset);
 	if (!error)
@@ -106,21 +139,34 @@ static struct error *map_window(struct session *session, struct stop *stop)
 	return error;
 }
 
-/* A try that failed may have mapped some of it. */
-struct error *exits_map(struct session *session, struct stop *stop)
+struct error *exits_prepare(struct session *session)
 {
 	struct exits *exits = session->exits;
-	struct error *error = exits->returns.v ? NULL : map_returns(session, stop);
 
-	assert(!exits->ready);
-	if (!error)
-		error = fill_returns(session, session->proc, exits->returns);
 	if (!exits->unwound)
 		exits->unwound = calloc(DT_EVENTS_MAX, sizeof(*exits->unwound));
 	if (!exits->inside)
 		exits->inside = calloc(DT_EVENTS_MAX, sizeof(*exits->inside));
-	if (!error && (!exits->unwound || !exits->inside))
-		error = error_new(ERROR_FAILED, "out of memory");
+	return exits->unwound && exits->inside ? NULL : error_new(ERROR_FAILED, "out of memory");
+}
+
+/* A try that failed may have mapped some of it. */
+struct error *exits_map(struct session *session, struct stop *stop,
+			const struct code_window *window)
+{
+	struct exits *exits = session->exits;
+	taddr wanted = taddr_of(session->agent->control->returns);
+	struct error *error = exits->returns.v ? NULL : map_returns(session, stop);
+
+	assert(!exits->ready && exits->unwound && exits->inside);
+	if (!error)
+		error = fill_returns(session, session->proc, exits->returns);
+	/* the window was chosen to be within reach of these */
+	if (!error && !exits->window.v && window && window->offset &&
+	    taddr_equal(exits->returns, wanted)) {
+		exits->window = window->at;
+		exits->offset = window->offset;
+	}
 	if (!error && !exits->window.v)
 		error = map_window(session, stop);
 	return error;

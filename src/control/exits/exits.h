@@ -10,7 +10,9 @@
 
 #include "shared/returns.h"
 #include "control/base/vec.h"
+#include "control/agent/agent.h"
 #include "control/patch/patch.h"
+#include "control/remote/ahead.h"
 #include "control/stop/stop.h"
 #include "control/exits/check/return_tables.h"
 #include "control/exits/code/exit_stub.h"
@@ -79,8 +81,18 @@ void exits_late_free(struct tracepoint *tracepoint);
 bool exits_has_shadow_stack(const char *status);
 bool exits_shadow_stack_of(pid_t pid);
 
-/* Maps slots and stubs by way of a held thread. */
-struct error *exits_map(struct session *session, struct stop *stop);
+/* Gets the memory that exits need here, before threads are held. */
+struct error *exits_prepare(struct session *session);
+/* Chooses places near `near`, before threads are held, and claims them in `maps`. False: none is
+ * free. */
+bool exits_find_places(struct maps *maps, taddr near, taddr *ret_returns,
+		       struct code_window *ret_window);
+/* Adds the call that maps the slots there (ahead.h). */
+void exits_ahead(struct ahead *list, taddr at);
+/* Maps slots and stubs by way of a held thread: slots where dt_control says if that is free, stubs
+ * in `window` if that is mapped (NULL: it isn't). */
+struct error *exits_map(struct session *session, struct stop *stop,
+			const struct code_window *window);
 /* Maps the slots into a child that forked before exits_map. */
 struct error *exits_map_child(struct session *session, struct proc *child, struct stop *stop);
 /* Writes the shared code and the first stubs, and fills in `env`. */

@@ -36,11 +36,13 @@ struct making {
 	struct session *session;
 	const struct mapping_wants *wants;
 	struct plan_needs needs;
-	VEC(struct code_window) windows; /* one per need */
+	/* one per need, and behind these the one of return stubs if there is a place for them */
+	VEC(struct code_window) windows;
 	size_t splits;
 	taddr base_at; /* agent_find_place */
 	taddr pool_at; /* huge_pool_find_place */
 	taddr fronts_at; /* fronts_find_place */
+	taddr returns_at; /* exits_find_places */
 	struct agent_elf *agent_elf;
 	unsigned closed; /* enum fence_part: parts that the target's filters close */
 	struct fence trial; /* our own filters, if they can only be tried (trial.h) */
@@ -150,6 +152,22 @@ static void find_agents_places(struct making *making, struct maps *maps)
 		making->fronts_at = fronts_find_place(maps, making->base_at);
 }
 
+static void find_exits_places(struct making *making, struct maps *maps)
+{
+	struct code_window window;
+	taddr at;
+
+	if (making->base_at.v && exits_find_places(maps, making->base_at, &at, &window) &&
+	    vec_push(&making->windows, window))
+		making->returns_at = at;
+}
+
+/* NULL: stubs have none yet. */
+static const struct code_window *exits_window(const struct making *making)
+{
+	return making->returns_at.v ? &making->windows.items[making->needs.count] : NULL;
+}
+
 static struct error *find_places(struct making *making)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
@@ -168,6 +186,8 @@ static struct error *find_places(struct making *making)
 	/* last: windows need their places */
 	if (!error && making->wants->agent)
 		find_agents_places(making, &maps);
+	if (!error && making->wants->agent && making->wants->exits)
+		find_exits_places(making, &maps);
 	return error;
 }
 
@@ -199,17 +219,20 @@ static struct error *map_agent(struct making *making, struct stop *stop)
 
 	if (has_fronts)
 		fronts_ahead(&next, making->fronts_at);
+	if (making->returns_at.v)
+		exits_ahead(&next, making->returns_at);
 	const struct agent_options options = {
 		.pool_size = session->options.buffer_size,
 		.base_at = making->base_at,
 		.pool_at = making->pool_at,
 		.fronts_at = has_fronts ? making->fronts_at : taddr_of(0),
+		.returns_at = making->returns_at,
 		.next = &next,
 		.fill_later = true,
 		.flags = agent_flags(session, making->closed),
 		.image = making->agent_elf,
 		.windows = making->windows.items,
-		.window_count = making->needs.count,
+		.window_count = making->windows.count,
 		.share = session->parent ? session->parent->agent : NULL, /* F1 */
 	};
 
@@ -312,7 +335,7 @@ static struct error *map_memory(struct making *making, struct stop *stop)
 		error = add_window(session, stop, &making->needs.items[i],
 				   &making->windows.items[i]);
 	if (!error && wants->exits)
-		error = exits_map(session, stop);
+		error = exits_map(session, stop, exits_window(making));
 	if (!error && wants->exits && wants->agent)
 		session->agent->control->flags |= DT_RETURNS;
 	if (!error && wants->unwind)
@@ -379,6 +402,8 @@ struct error *mapping_make(struct session *session, const struct mapping_wants *
 		error = find_places(&making);
 	if (!error && wants->agent)
 		error = find_agent(&making);
+	if (!error && wants->exits)
+		error = exits_prepare(session);
 	if (!error)
 		error = map_with_stop(&making, held);
 	if (!error && making.asks_tids)
