@@ -410,10 +410,14 @@ static struct error *note_end(struct remote *remote, int status)
 }
 
 /* Waits for the thread's report. The first moments without sleeping, if there is a processor for
- * the thread beside ours: most calls take less time than a processor needs to wake up. */
-static void await_report(const struct remote *remote, unsigned round)
+ * the thread beside ours: most calls take less time than a processor needs to wake up. A thread
+ * that doesn't report in this time is likely to wait for our processor, now and at each further
+ * call. */
+static void await_report(struct remote *remote, unsigned round)
 {
-	if (round >= REMOTE_SPINS || !remote->spins)
+	if (round >= REMOTE_SPINS)
+		remote->spins = false;
+	if (!remote->spins)
 		held_block(remote_thread(remote), round);
 }
 

@@ -30,7 +30,7 @@ struct remote {
 	bool locks; /* the process locks memory, as far as is known, */
 	bool has_mapped; /* one mapping of ours is there since, */
 	bool locks_known; /* and was looked at */
-	bool spins; /* processors are there for the thread and for us */
+	bool spins; /* the thread seems to have a processor beside ours */
 	bool entered; /* registers and mask are changed */
 	bool paused; /* of the mask, the signal that ends calls made ahead is open again */
 	bool adrift; /* in a function that didn't return: the frame leads the thread back */
