@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-CALLS = "trace=ptrace,openat"
+CALLS = "trace=ptrace,openat,getdents64"
 RESUMES = re.compile(r"ptrace\((PTRACE_SYSCALL|PTRACE_CONT),")
 
 
@@ -28,3 +28,9 @@ def test_one_thread_makes_all_calls_in_a_few_goes(build, program, scratch, words
     calls = first_stop(build, scratch, spin.pid, words)
     assert len([line for line in calls if RESUMES.match(line)]) == 7
     assert not [line for line in calls if f'"/proc/{spin.pid}/maps"' in line]
+
+
+def test_threads_are_listed_before(build, program, scratch):
+    """When they stand still they are as many as the kernel counts, so nobody looks for more."""
+    sleep = program("spin", "--threads", 5, "--calls", 1, "--rounds", 1).wait_ready()
+    assert not [line for line in first_stop(build, scratch, sleep.pid, []) if line.startswith("getdents64")]

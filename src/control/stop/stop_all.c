@@ -2,10 +2,11 @@
  * stop_all.c - hold all threads of a process.
  *
  * Passes over /proc/PID/task seize threads, which run on, and only then ask them to stop: with many
- * threads the first would wait for all others to be seized. A pass that finds no new thread while
- * all threads known so far stand still is the last one: every thread that could make another is
- * known. Clones of seized threads are ours from birth (PTRACE_O_TRACECLONE). The first pass leaves
- * out threads that compute (S16, computing.h): they run on until the others stand still.
+ * threads the first would wait for all others to be seized. A pass is the last one if, while all
+ * threads known so far stand still, they are as many as the kernel counts, or if it finds no new
+ * thread: every thread that could make another is known. Clones of seized threads are ours from
+ * birth (PTRACE_O_TRACECLONE). The first pass leaves out threads that compute (S16, computing.h):
+ * they run on until the others stand still.
  *
  * The directory alone can't be trusted: the kernel ends its list at a thread that ends just then,
  * and the threads behind that one are missing. So the kernel's count of threads decides (S4): while
@@ -132,18 +133,26 @@ static size_t count_ended(const struct stop *stop)
 	return ended;
 }
 
-/* Has the process a thread that no pass has found? All known threads stand still. */
-static bool has_unlisted(const struct stop *stop)
+/* How many threads the kernel counts, which gives the directory a link for each, besides those that
+ * are held; -1: unknown. */
+static long count_others(const struct stop *stop)
 {
 	struct stat directory;
-	size_t known = 0;
+	long known = 0;
 
 	for (size_t i = 0; i < stop->threads.count; i++)
 		known += !stop->threads.items[i].sharer;
-	/* the kernel gives the directory a link per thread */
-	if (fstat(stop->task_fd, &directory) || directory.st_nlink <= known + 2)
-		return false;
-	return directory.st_nlink - 2 > known + count_ended(stop);
+	if (fstat(stop->task_fd, &directory) || (long)directory.st_nlink < known + 2)
+		return -1;
+	return (long)directory.st_nlink - 2 - known;
+}
+
+/* Has the process a thread that no pass has found? All known threads stand still. */
+static bool has_unlisted(const struct stop *stop)
+{
+	long others = count_others(stop);
+
+	return others > 0 && others > (long)count_ended(stop);
 }
 
 /* Finds out why a thread doesn't stop: an ended leader never does while others live. True: it is in
@@ -311,6 +320,7 @@ static struct error *hold_all(struct stop *stop, uint64_t deadline_us, pid_t *re
 			return held_gone(stop);
 		found |= stop->spares;
 		stop->spares = false;
+		found &= count_others(stop) != 0;
 		if (!*ret_stuck && !found && (err = sharers_take(stop, &found)))
 			return err;
 		if (!*ret_stuck && !found && has_unlisted(stop)) { /* S4 */
