@@ -4,9 +4,12 @@
 #include "thin.h"
 
 #include <dirent.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -15,6 +18,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/interrupt.h"
+#include "control/fence/filters.h"
 #include "control/fence/user_dispatch.h"
 #include "control/proc/proc_status.h"
 #include "control/proc/unreleased.h"
@@ -107,6 +111,15 @@ static pid_t computing; /* this thread computes, all others sleep */
 static bool others_stood; /* when it was seized */
 static pid_t let_go_first; /* 0: no thread was let go yet */
 static struct tids asked, let_go; /* in this order, without the one that computes */
+static bool *filter_comes; /* that thread waits for this word; NULL: it doesn't */
+
+/* It gives all threads a filter, and ends. */
+static void await_filter(pid_t tid)
+{
+	__atomic_store_n(filter_comes, true, __ATOMIC_RELEASE);
+	while (!syscall(SYS_tgkill, (long)getpgid(tid), (long)tid, 0L))
+		usleep(1000);
+}
 
 static void note_request(enum __ptrace_request request, pid_t tid)
 {
@@ -120,6 +133,10 @@ static void note_request(enum __ptrace_request request, pid_t tid)
 		assert_true(vec_push(&let_go, tid));
 	if (request != PTRACE_SEIZE || tid != computing)
 		return;
+	if (filter_comes) {
+		await_filter(tid);
+		return;
+	}
 	snprintf(path, sizeof(path), "/proc/%d/task", tid);
 	DIR *dir = opendir(path);
 	others_stood = true;
@@ -804,6 +821,73 @@ static void test_computing_threads_are_held_last(void **state)
 	check_computing(true);
 }
 
+static void *bring_filter(void *unused)
+{
+	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	struct sock_fprog program = { .len = 1, .filter = &allow };
+
+	while (!__atomic_load_n(filter_comes, __ATOMIC_ACQUIRE))
+		;
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program))
+		_exit(1);
+	syscall(SYS_exit, 0);
+	return NULL;
+}
+
+/* Sleepers, and a thread that computes until it brings the filter. */
+static pid_t start_filtering(void)
+{
+	pid_t pid = fork();
+	pthread_t thread;
+
+	if (pid)
+		return pid;
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	for (int i = 0; i < SLEEPERS; i++)
+		pthread_create(&thread, NULL, sleep_for_ever, NULL);
+	pthread_create(&thread, NULL, bring_filter, NULL);
+	sleep_for_ever(NULL);
+	_exit(1);
+}
+
+/* (S19) The sleepers have no filter when they are asked. They have one when all are held, and
+ * whoever gave it to them has ended. */
+static void test_filter_comes_while_others_stand(void **state)
+{
+	struct proc *proc = NULL;
+	struct stop *stop = NULL;
+
+	if (!filters_may_read())
+		skip();
+	filter_comes = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(filter_comes, MAP_FAILED);
+	pid_t pid = start_filtering();
+	no_error(proc_open(pid, &proc));
+	pid_t brings = find_computing(proc, SLEEPERS + 2);
+	no_error(stop_all_and_ask(proc, TIMEOUT_MS, &stop));
+	assert_int_equal(stop_thread_count(stop), SLEEPERS + 2);
+	for (size_t i = 0; i < stop_thread_count(stop); i++)
+		assert_true(stop_thread_is_plain(stop, i));
+	stop_release(stop, NULL);
+	assert_int_equal(find_computing(proc, SLEEPERS + 2), brings);
+	computing = brings;
+	no_error(stop_all_and_ask(proc, TIMEOUT_MS, &stop));
+	assert_int_equal(stop_thread_count(stop), SLEEPERS + 1);
+	for (size_t i = 0; i < stop_thread_count(stop); i++)
+		assert_false(stop_thread_is_plain(stop, i));
+	stop_release(stop, NULL);
+	computing = 0;
+	munmap(filter_comes, 4096);
+	filter_comes = NULL;
+	vec_free(&asked);
+	vec_free(&let_go);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	proc_close(proc);
+}
+
 /* A kernel that doesn't know how to tell of dispatches is asked once, not for each thread. In a
  * process of its own: it never asks again. */
 static void test_old_kernel_is_asked_once(void **state)
@@ -1446,6 +1530,7 @@ int main(void)
 		cmocka_unit_test(test_storm),
 		cmocka_unit_test(test_many_threads),
 		cmocka_unit_test(test_computing_threads_are_held_last),
+		cmocka_unit_test(test_filter_comes_while_others_stand),
 		cmocka_unit_test(test_old_kernel_is_asked_once),
 		cmocka_unit_test(test_thousands_of_threads),
 		cmocka_unit_test(test_many_stop_late),

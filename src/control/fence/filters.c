@@ -22,6 +22,11 @@ static long get(pid_t tid, size_t index, struct sock_filter *code)
 	return ptrace((enum __ptrace_request)PTRACE_SECCOMP_GET_FILTER, tid, index, code);
 }
 
+bool filters_has_none(pid_t tid)
+{
+	return get(tid, 0, NULL) < 0 && errno == EINVAL;
+}
+
 enum filters_found filters_read(pid_t tid, struct filters *ret_filters)
 {
 	struct sock_filter code[BPF_MAXINSNS]; /* the kernel lets no filter have more */

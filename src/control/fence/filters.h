@@ -29,6 +29,8 @@ enum filters_found {
 	FILTERS_UNREADABLE, /* not permitted, or a filter of another kind */
 };
 
+/* Has the thread no filter? False also if it can't be told. */
+bool filters_has_none(pid_t tid);
 /* Caller frees, whatever the result. */
 enum filters_found filters_read(pid_t tid, struct filters *ret_filters);
 void filters_free(struct filters *filters);

@@ -374,7 +374,7 @@ static struct error *map_with_stop(struct making *making, struct stop *held)
 		return error;
 	/* One thread would do, but in a process that keeps every CPU busy it would wait for a CPU
 	 * at each step. */
-	error = wants->agent ? stop_all_or_quit(proc, STOP_TIMEOUT_MS, &stop) :
+	error = wants->agent ? stop_all_and_ask(proc, STOP_TIMEOUT_MS, &stop) :
 			       stop_one_or_quit(proc, STOP_TIMEOUT_MS, &stop);
 	proc->maps_before = wants->agent ? &before : NULL;
 	if (!error)

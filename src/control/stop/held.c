@@ -31,6 +31,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/fence/fence.h"
+#include "control/fence/user_dispatch.h"
 #include "control/proc/judged.h"
 #include "control/proc/unreleased.h"
 #include "control/proc/proc_status.h"
@@ -400,6 +401,13 @@ static void rewind_late(pid_t tid)
 	ptrace(PTRACE_SETREGS, tid, 0, &regs);
 }
 
+static bool is_plain(pid_t tid)
+{
+	struct user_dispatch dispatch;
+
+	return filters_has_none(tid) && !user_dispatch_read(tid, &dispatch);
+}
+
 static struct error *stopped(struct stop *stop, size_t index)
 {
 	struct held *held = &stop->threads.items[index];
@@ -416,6 +424,7 @@ static struct error *stopped(struct stop *stop, size_t index)
 	}
 	held->state = HELD_STOPPED; /* S1, S3 */
 	held->rewound = false;
+	held->plain = stop->asks && !held->sharer && is_plain(held->tid);
 	rewind_call(stop, index);
 	return NULL;
 }

@@ -20,6 +20,10 @@
  * (S17) Of the threads that sleep, the first that is asked is the first that is let go, and the
  *      leader the last: none stands still both while all others are asked and while they are let
  *      go.
+ * (S19) A thread that was asked in its stop, and had no filter, has none when all threads are held:
+ *      a thread that stands still gets one from nobody but another thread of its process, which
+ *      gives it to all of them. So one of them, asked again at the end, vouches for the others.
+ *      How its system calls are dispatched each thread decides for itself.
  */
 #ifndef DYNTRACE_HELD_H
 #define DYNTRACE_HELD_H
@@ -44,6 +48,7 @@ struct held {
 	bool adopted; /* was in our ptrace stop before, and stays in it */
 	bool stray; /* a forked child that ptrace attached us to: let go at once */
 	bool ended; /* a leader that has ended while others live: it never stops */
+	bool plain; /* no filter, and no dispatch of its system calls (S19) */
 	bool rewound; /* regs lead back to a system call that had returned EINTR */
 	bool is_timed; /* ran_ns is known */
 	uint64_t ran_ns; /* starved.c: processor time when the thread was late first */
@@ -59,6 +64,7 @@ struct stop {
 	int task_fd; /* /proc/PID/task; -1: one thread only */
 	bool executed; /* the process began another program meanwhile */
 	bool quits; /* stop_all_or_quit, stop_one_or_quit */
+	bool asks; /* each thread in its stop: is it plain? */
 	bool raised; /* the caller's priority (realtime.h) */
 	bool starved; /* stop_one.c: a thread that was tried has no processor */
 	struct remote *remote; /* remote call in progress; NULL: none */

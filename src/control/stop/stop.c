@@ -242,6 +242,11 @@ bool stop_thread_trapped(const struct stop *stop, size_t index)
 	return !error && (status.pending & 1ULL << (SIGTRAP - 1));
 }
 
+bool stop_thread_is_plain(const struct stop *stop, size_t index)
+{
+	return thread_at(stop, index)->plain;
+}
+
 bool stop_has_sharers(const struct stop *stop)
 {
 	for (size_t i = 0; i < stop->threads.count; i++) {

@@ -35,6 +35,10 @@ struct error *stop_all(struct proc *proc, unsigned timeout_ms, struct stop **ret
  * (ERROR_INTERRUPTED, interrupt.h). What removes our own traces isn't left undone. */
 struct error *stop_all_or_quit(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop);
 
+/* As stop_all_or_quit. Asks each thread, while others still come to their stops, for what
+ * stop_thread_is_plain tells. */
+struct error *stop_all_and_ask(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop);
+
 /* Holds a single thread that is fit for remote calls: not in a restartable sequence (H11),
  * preferably asleep in a system call. */
 struct error *stop_one(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop);
@@ -78,6 +82,9 @@ struct error *stop_thread_mask(const struct stop *stop, size_t index, uint64_t *
 /* True: the thread has run into a trap whose SIGTRAP is still pending. The handler judges by rip,
  * so the thread mustn't be moved. */
 bool stop_thread_trapped(const struct stop *stop, size_t index);
+/* True: no filter sees the thread's system calls, and they aren't dispatched to it (S19). False:
+ * not known. */
+bool stop_thread_is_plain(const struct stop *stop, size_t index);
 /* Does `stop` hold a process that shares the memory without being a thread (H13)? */
 bool stop_has_sharers(const struct stop *stop);
 /* Sets where the thread continues, at once. A thread inside a restartable sequence goes to the

@@ -28,6 +28,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/interrupt.h"
+#include "control/fence/filters.h"
 #include "control/proc/proc_status.h"
 #include "control/proc/unreleased.h"
 #include "computing.h"
@@ -220,6 +221,24 @@ static void leave_ended(struct stop *stop)
 	}
 }
 
+/* The one in the middle of those that still run, in the order in which they were asked: when it
+ * stands still, about half of them do, and their reports are taken while the others come to their
+ * stops. */
+static pid_t find_middle(const struct stop *stop, pid_t otherwise)
+{
+	size_t count = 0, seen = 0;
+
+	for (size_t i = 0; i < stop->threads.count; i++)
+		count += stop->threads.items[i].state == HELD_SEIZED;
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		const struct held *held = &stop->threads.items[i];
+
+		if (held->state == HELD_SEIZED && seen++ >= count / 2 && !held->ended)
+			return held->tid;
+	}
+	return otherwise;
+}
+
 /* Waits until all threads stand still. *ret_late: tid of a thread that doesn't; 0: all do. */
 static struct error *wait_all(struct stop *stop, uint64_t deadline_us, pid_t *ret_late)
 {
@@ -235,7 +254,7 @@ static struct error *wait_all(struct stop *stop, uint64_t deadline_us, pid_t *re
 		if (err || !running || now > deadline_us || stop_is_quit(stop) ||
 		    (stuck && now > begin + STOP_PATIENCE_US))
 			return err;
-		held_block(running, round);
+		held_block(find_middle(stop, running), round);
 	}
 }
 
@@ -336,7 +355,20 @@ static struct error *hold_all(struct stop *stop, uint64_t deadline_us, pid_t *re
 	return NULL;
 }
 
-static struct error *hold_process(struct proc *proc, unsigned timeout_ms, bool quits,
+/* (S19) */
+static void check_plain(struct stop *stop)
+{
+	size_t one = 0;
+
+	while (one < stop->threads.count && stop->threads.items[one].sharer)
+		one++;
+	bool vouches = stop->asks && one < stop->threads.count &&
+		       filters_has_none(stop->threads.items[one].tid);
+	for (size_t i = 0; i < stop->threads.count; i++)
+		stop->threads.items[i].plain &= vouches;
+}
+
+static struct error *hold_process(struct proc *proc, unsigned timeout_ms, bool quits, bool asks,
 				  struct stop **ret_stop)
 {
 	uint64_t time_us = (uint64_t)timeout_ms * 1000, deadline = held_now_us() + time_us;
@@ -348,6 +380,7 @@ static struct error *hold_process(struct proc *proc, unsigned timeout_ms, bool q
 	if (err)
 		return err;
 	stop->quits = quits;
+	stop->asks = asks && !proc->filtered;
 	for (;;) {
 		computing_look(stop);
 		stop_raise(stop);
@@ -378,6 +411,7 @@ static struct error *hold_process(struct proc *proc, unsigned timeout_ms, bool q
 		stop_release(stop, NULL);
 		return err;
 	}
+	check_plain(stop);
 	assert(stop->threads.count);
 	mem_set_stopped_thread(proc, stop->threads.items[0].tid);
 	*ret_stop = stop;
@@ -386,10 +420,15 @@ static struct error *hold_process(struct proc *proc, unsigned timeout_ms, bool q
 
 struct error *stop_all(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop)
 {
-	return hold_process(proc, timeout_ms, false, ret_stop);
+	return hold_process(proc, timeout_ms, false, false, ret_stop);
 }
 
 struct error *stop_all_or_quit(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop)
 {
-	return hold_process(proc, timeout_ms, true, ret_stop);
+	return hold_process(proc, timeout_ms, true, false, ret_stop);
+}
+
+struct error *stop_all_and_ask(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop)
+{
+	return hold_process(proc, timeout_ms, true, true, ret_stop);
 }

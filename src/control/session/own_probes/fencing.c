@@ -41,9 +41,11 @@ static struct error *add_threads(const struct session *session, const struct sto
 
 	if (judged_is(session->proc))
 		return fencing_add_judged(session->proc, stop, fence);
-	for (size_t i = 0; i < stop_thread_count(stop) && !error; i++)
-		error = fence_add_thread(fence, &session->proc->answers, stop_thread_tid(stop, i),
-					 session->proc->filtered);
+	for (size_t i = 0; i < stop_thread_count(stop) && !error; i++) {
+		if (!stop_thread_is_plain(stop, i))
+			error = fence_add_thread(fence, &session->proc->answers,
+						 stop_thread_tid(stop, i), session->proc->filtered);
+	}
 	if (!error && session->proc->filtered && !fence->threads)
 		error = fence_unreadable();
 	return error ? error_wrap(error, "process %d (%s)", session->proc->pid,
@@ -56,7 +58,8 @@ bool fencing_is_dispatched(const struct stop *stop)
 	struct user_dispatch dispatch;
 
 	for (size_t i = 0; i < stop_thread_count(stop); i++) {
-		if (user_dispatch_read(stop_thread_tid(stop, i), &dispatch))
+		if (!stop_thread_is_plain(stop, i) &&
+		    user_dispatch_read(stop_thread_tid(stop, i), &dispatch))
 			return true;
 	}
 	return false;
