@@ -53,6 +53,21 @@ def test_values(dyntrace, scratch, compare, source, words):
             ["--filter", "ret.numbers[2] == 3"], ["--filter", 'ret.name == "a*"'])
 
 
+EMPTY = """
+__attribute__((noipa)) void say(const char *text) { __asm__ volatile("nop; nop; nop; nop; nop" : : "r"(text)); }
+int main(void) { for (int i = 0; i < 200; i++) say(i ? "" : "old"); return 0; }
+"""
+
+
+def test_empty_strings(dyntrace, scratch, compare):
+    """libbabeltrace2 keeps the text of an earlier event there, and tells its length as 0."""
+    path = os.path.join(scratch, "empty")
+    subprocess.run(["gcc", "-O1", "-g", "-x", "c", "-", "-o", path], input=EMPTY, text=True, check=True)
+    trace = record(dyntrace, "--function", "say", "--", path)
+    status, printed, _ = compare(trace, ["--filter", 'text == ""'], ["--filter", 'text == "old"'])
+    assert status == 0 and printed.count(b'text = ""') == 199 and printed.count(b'text = "old"') == 1
+
+
 def test_cpp(dyntrace, scratch, compare):
     path = compile_program(scratch, "throws.cpp", "-O1", compiler="g++", name="throws")
     compare(record(dyntrace, "-e", "--function", "*@throws", "--", path, status=None))

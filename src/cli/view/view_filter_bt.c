@@ -95,7 +95,9 @@ static bool find_value(const void *event, const char *path, struct filter_value 
 		value.number = bt_field_bool_get_value(field);
 	} else if (type == BT_FIELD_CLASS_TYPE_STRING) {
 		value.kind = FILTER_TEXT;
-		value.text = bt_field_string_get_value(field);
+		/* an empty one may still have the text of an earlier event (babeltrace2 2.0.4) */
+		value.text = bt_field_string_get_length(field) ? bt_field_string_get_value(field) :
+								 "";
 	} else if (type == BT_FIELD_CLASS_TYPE_SINGLE_PRECISION_REAL) {
 		float number = bt_field_real_single_precision_get_value(field);
 
