@@ -16,6 +16,7 @@
 #define PIECE 256u
 #define MATCH_MAX 992u
 #define MARK_ROOM 32u
+#define ESCAPE 4u /* \xNN */
 #define NAME_SIZE 16u /* of a thread, by prctl */
 
 static void put_byte(struct gather *g, char byte)
@@ -84,7 +85,7 @@ static uint32_t put_characters(struct gather *g, const uint8_t *bytes, uint32_t 
 	*ret_over = false;
 	while (used < count) {
 		uint32_t size = character(bytes + used, count - used);
-		uint32_t room = size ? size : 4;
+		bool escaped = size == 0 || size > count - used || (bytes[used] == 0 && counted);
 
 		if (bytes[used] == 0 && !counted) {
 			*ret_over = true;
@@ -92,9 +93,9 @@ static uint32_t put_characters(struct gather *g, const uint8_t *bytes, uint32_t 
 		}
 		if (size > count - used && !last)
 			break;
-		if (g->at + room > limit)
+		if (g->at + (escaped ? ESCAPE : size) > limit)
 			break;
-		if (size == 0 || size > count - used || (bytes[used] == 0 && counted)) {
+		if (escaped) {
 			put_text(g, "\\x");
 			put_digits(g, bytes[used], 2);
 			used++;

@@ -192,6 +192,39 @@ def test_frames_that_grow(dyntrace, processes, scratch):
     assert [text for text in texts if not text.startswith("(unreadable")] == ["here"] * 16
 
 
+CUT = r"""
+#include <string>
+#include <string.h>
+#include <sys/mman.h>
+__attribute__((noipa)) void counted(const std::string &text) { __asm__ volatile("nop; nop; nop; nop; nop" : : "r"(&text)); }
+__attribute__((noipa)) void ended(const char *text) { __asm__ volatile("nop; nop; nop; nop; nop" : : "r"(text)); }
+int main()
+{
+	char *pages = (char *)mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *end = pages + 4096;
+
+	munmap(end, 4096);
+	for (size_t length = 0; length < 20; length++) {
+		counted(std::string(length, 'a') + std::string(20, 0));
+		memset(pages, 'a', 4096);
+		end[-1] = (char)0xed; // the beginning of a character
+		ended(end - 1 - length);
+	}
+}
+"""
+
+
+@pytest.mark.parametrize("most", [16, 17])
+def test_no_string_is_longer_than_asked(dyntrace, scratch, most):
+    path = os.path.join(scratch, "cut")
+    subprocess.run(["g++", "-O1", "-g", "-x", "c++", "-", "-o", path], check=True, input=CUT, text=True)
+    _, trace = dyntrace.trace("--string-max", most, "--function", "counted", "--function", "ended", "--", path)
+    letters = ["a" * length for length in range(20)]
+    assert [event.fields["text"] for event in trace.named("counted_entry")] == [
+        text[:most] + "\\x00" * ((most - len(text)) // 4 if len(text) < most else 0) + "..." for text in letters]
+    assert [event.fields["text"] for event in trace.named("ended_entry")] == [
+        text + "\\xed(unreadable)" if len(text) + 4 <= most else text[:most] + "..." for text in letters]
+
+
 MAKES_CODE = r"""
 #include <signal.h>
 #include <stdio.h>
