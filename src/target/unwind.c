@@ -13,6 +13,7 @@
 #include "find.h"
 
 #define FRAME_MAX (1u << 23) /* a larger distance is no frame pointer */
+#define UNWIND_TAIL_CALLS 1024u
 
 static inline bool is_own(struct dt_range own, uint64_t address)
 {
@@ -73,17 +74,22 @@ static uint64_t find_cfa(struct unwind *u, const struct dt_unwind_row *row)
 }
 
 /* A call whose exit is recorded returns through a stub, whose slot has the real return address, or
- * another stub's landing (a tail call). */
+ * another stub's landing (a tail call). Coroutines that resume each other make chains of thousands:
+ * too long to be followed at each hit. */
 static void step_stubs(struct unwind *u)
 {
 	const struct dt_control *control = u->map.control;
 	const struct dt_returns *returns = (const struct dt_returns *)control->returns;
 
-	for (uint32_t i = 0; returns && i < control->stub_count; i++) {
+	for (uint32_t i = 0; returns; i++) {
 		uint64_t index = (u->at.pc - control->stubs) >> DT_STUB_SHIFT;
 
 		if (index >= control->stub_count)
 			return;
+		if (i == UNWIND_TAIL_CALLS) {
+			u->broken = true;
+			return;
+		}
 		/* a signal interrupted the stub behind its push */
 		if (u->at.exact && (u->at.pc & (DT_STUB_SIZE - 1)) > DT_STUB_LANDING)
 			u->at.sp += 8;
@@ -252,11 +258,13 @@ static uint32_t walk(struct unwind *u, uint64_t *frames, uint32_t count, uint32_
 		step_stubs(u);
 		if (u->at.over || (count && !u->at.pc))
 			break;
-		frames[count++] = u->at.pc;
-		row = row_cache_find(&u->map.cache, u->at.pc + u->at.exact);
-		if (row.cfa_rule == DT_CFA_END || count == most)
-			break;
-		step(u, &row);
+		if (!u->broken) {
+			frames[count++] = u->at.pc;
+			row = row_cache_find(&u->map.cache, u->at.pc + u->at.exact);
+			if (row.cfa_rule == DT_CFA_END || count == most)
+				break;
+			step(u, &row);
+		}
 		if (u->broken)
 			frames[count++] = DT_FRAME_UNKNOWN;
 		if (u->broken || !u->at.pc)

@@ -113,6 +113,32 @@ def test_depth_ends_anywhere(dyntrace, scratch):
         assert [event.fields["backtrace"][2:] for event in trace.named("leaf_entry")] == [frames[:max(0, most - 2)] for frames in wanted]
 
 
+CHAIN = """
+#include <stdlib.h>
+volatile int sink;
+__attribute__((noinline)) void pong(int n);
+__attribute__((noinline)) void ping(int n) { sink += n; if (n) pong(n - 1); }
+void pong(int n) { sink -= n; if (n) ping(n - 1); }
+int main(int n, char **v) { ping(atoi(v[1])); return 0; }
+"""
+
+
+@pytest.mark.parametrize("length, is_whole", [(1000, True), (3000, False)])
+def test_tail_calls_with_exits(dyntrace, scratch, length, is_whole):
+    """A chain of tail calls is a chain of stubs: one of thousands isn't followed at each hit."""
+    path = os.path.join(scratch, "chain")
+    subprocess.run(["gcc", "-O2", "-g", "-x", "c", "-", "-o", path], input=CHAIN, text=True, check=True)
+    words = ["-e", "--function", "ping", "--function", "pong", "--function", "main", "-t", "backtrace"]
+    _, trace = dyntrace.trace(*words, "--", path, str(length))
+    first, last = trace.named("ping_entry")[0], trace.named("ping_entry")[-1]
+    assert len(trace.events) == 2 * (length + 2)
+    assert len(first.fields["backtrace"]) > 2
+    if is_whole:
+        assert last.fields["backtrace"][1:] == first.fields["backtrace"][1:]
+    else:
+        assert last.fields["backtrace"][1:] == [2**64 - 1]
+
+
 def test_libraries_with_other_frames_at_one_address(dyntrace, scratch):
     """(T4) A library goes, and another comes to its address, whose calls return to the same addresses: its frames have other sizes, and
     are right at once."""
