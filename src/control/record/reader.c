@@ -463,10 +463,8 @@ static uint64_t reader_needed_buffer(const struct reader *reader)
 	uint64_t now = small * DT_CHUNK_SMALL + big * DT_CHUNK_BIG;
 
 	for (size_t id = 0; id < reader->type_count; id++) {
-		uint64_t size = reader->sizes[id] & ~(uint64_t)WALK_VARIABLE;
+		uint64_t size = reader->sizes[id] & WALK_VARIABLE ? mean : reader->sizes[id];
 
-		if (reader->sizes[id] & WALK_VARIABLE && size < mean)
-			size = mean;
 		bytes += reader->tallied[id] * size;
 	}
 	if (!bytes)

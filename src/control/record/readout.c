@@ -36,7 +36,11 @@ static struct error *readout_measure_type(struct reader *reader, size_t id)
 	}
 	if (type->is_variable) {
 		event_type_learn(type);
-		reader->sizes[id] = WALK_VARIABLE;
+		size_t texts = type->field_count - type->fixed_count;
+
+		reader->sizes[id] = type->is_plain && !type->is_pair && texts < 1u << 15 ?
+					    WALK_KIND(type->fixed_end, texts) :
+					    WALK_VARIABLE;
 		return NULL;
 	}
 	for (size_t i = 0; i < type->field_count; i++) {

@@ -10,6 +10,8 @@
 #define ID_MASK (DT_EVENT_ID_MASK | DT_EVENT_PENDING)
 #define COPY_WORDS 4 /* that walk_copy copies at a time */
 #define RUN_EVENTS 4
+#define TAKE_BYTES 64u /* of fields that walk_take_short looks at: a bit for each */
+#define TAKE_WORDS (2 + TAKE_BYTES / 8)
 
 static inline uint64_t walk_load(const uint64_t *from)
 {
@@ -186,9 +188,100 @@ static inline size_t walk_take(const struct walk *walk, uint64_t id, const uint6
 	return walk_measure(walk, id, to, (words - 1) * 8) == *ret_size ? span / 8 : 0;
 }
 
+/* Copies 16 bytes. A bit for each that is 0. */
+static inline uint64_t walk_copy_16(const uint64_t *from, uint64_t *to)
+{
+	__m128i bytes = _mm_loadu_si128((const __m128i *)from);
+
+	__asm__ volatile("" : "+x"(bytes)); /* not read again: the memory may have changed */
+	_mm_storeu_si128((__m128i *)to, bytes);
+	return (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_setzero_si128()));
+}
+
+/*
+ * As walk_take, with at least TAKE_WORDS left, for an event of that size or less: looks for the
+ * ends of all strings at once, in the registers that copy it. (A string that was stored a moment
+ * before costs more to read again than to copy.) 0: it is longer, or doesn't match its type.
+ */
+static inline size_t walk_take_short(uint32_t kind, const uint64_t *from, uint64_t *to, size_t left,
+				     size_t *ret_size)
+{
+	uint64_t word = walk_load(from + 1);
+	size_t size = dt_event_size(word), span = dt_event_span(word);
+	uint32_t texts = WALK_TEXTS(kind), at = WALK_FIXED(kind) - 8;
+	uint64_t zeroes = walk_copy_16(from + 2, to + 1);
+
+	zeroes |= walk_copy_16(from + 4, to + 3) << 16;
+	if (size > 16 + TAKE_BYTES / 2) {
+		zeroes |= walk_copy_16(from + 6, to + 5) << 32;
+		zeroes |= walk_copy_16(from + 8, to + 7) << 48;
+	}
+	for (; texts && at < TAKE_BYTES && zeroes >> at; texts--)
+		at += (uint32_t)__builtin_ctzll(zeroes >> at) + 1;
+	if (texts || at + 16 != size || span % 8 || span < size || span > DT_EVENT_SIZE_MAX ||
+	    span / 8 > left)
+		return 0;
+	*ret_size = size - 8;
+	return span / 8;
+}
+
+/* As walk_take, by the shorter way if it can go there. */
+static inline size_t walk_take_texts(const struct walk *walk, uint64_t id, const uint64_t *from,
+				     uint64_t *to, size_t left, size_t *ret_size)
+{
+	uint32_t kind = walk->sizes[id];
+	size_t span = WALK_TEXTS(kind) && left >= TAKE_WORDS ?
+			      walk_take_short(kind, from, to, left, ret_size) :
+			      0;
+
+	return span ? span : walk_take(walk, id, from, to, left, ret_size);
+}
+
+/* Copies a run of short events of one kind whose fields that vary are strings, as walk_run does
+ * with those of fixed size. Not the first event of a walk. False: it can't copy one. */
+static bool walk_run_texts(struct walk *walk, uint64_t id)
+{
+	const uint64_t *from = walk->from;
+	uint32_t kind = walk->sizes[id];
+	uint64_t *to = walk->to;
+	uint16_t *lengths = walk->lengths;
+	uint64_t clock = walk->clock, count = 0;
+	size_t left = walk->words, size = 0;
+
+	while (left >= TAKE_WORDS) {
+		uint64_t header = walk_load(from), ahead = walk_ahead(header, clock);
+
+		if ((header & ID_MASK) != id || !header || ahead >> DT_CLOCK_GAP_SHIFT)
+			break;
+		size_t span = walk_take_short(kind, from, to, left, &size);
+		if (!span)
+			break;
+		clock += ahead;
+		*to = clock << DT_EVENT_ID_BITS | id;
+		if (lengths)
+			*lengths++ = (uint16_t)((size + 7) / 8);
+		from += span;
+		to += (size + 7) / 8;
+		left -= span;
+		count++;
+	}
+	if (count) {
+		walk->last_id = (uint32_t)id;
+		walk->last_padding = (uint32_t)(-size % 8);
+	}
+	walk->from = from;
+	walk->to = to;
+	walk->words = left;
+	walk->clock = clock;
+	walk->count += count;
+	walk->hits[id] += count;
+	walk->lengths = lengths;
+	return count;
+}
+
 /* Copies events until one comes that isn't complete or doesn't match, or is the RUN_EVENTS-th of
- * its kind and of fixed size: then walk_run is faster. Not the first event of a walk. Uses locals,
- * as walk_run does. */
+ * its kind: then walk_run and walk_run_texts are faster. Not the first event of a walk. Uses
+ * locals, as walk_run does. */
 static void walk_mixed(struct walk *walk)
 {
 	const uint64_t *from = walk->from;
@@ -209,7 +302,7 @@ static void walk_mixed(struct walk *walk)
 		if (ahead >> DT_CLOCK_GAP_SHIFT)
 			break;
 		if (size & WALK_VARIABLE) {
-			span = walk_take(walk, id, from, to, left, &size);
+			span = walk_take_texts(walk, id, from, to, left, &size);
 			if (!span)
 				break;
 			padding = -size % 8;
@@ -219,8 +312,8 @@ static void walk_mixed(struct walk *walk)
 			break;
 		} else {
 			walk_copy(to, from, span, left);
-			same = id == last ? same + 1 : 0;
 		}
+		same = id == last && sizes[id] != WALK_VARIABLE ? same + 1 : 0;
 		clock += ahead;
 		*to = clock << DT_EVENT_ID_BITS | id;
 		hits[id]++;
@@ -298,7 +391,8 @@ void walk_on(struct walk *walk)
 		size_t words = walk_size(walk, id);
 
 		if (header && walk_is_variable(walk, id)) {
-			if (walk_variable(walk, header, id))
+			if ((walk->count && walk_run_texts(walk, id)) ||
+			    walk_variable(walk, header, id))
 				continue;
 			walk->stop = WALK_BROKEN;
 			walk->stopped_by = header;

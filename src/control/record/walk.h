@@ -26,6 +26,11 @@ static inline uint64_t walk_ahead(uint64_t header, uint64_t clock)
 
 /* In sizes[]: the event holds its own size. */
 #define WALK_VARIABLE (1u << 31)
+/* ... and all of its fields that vary are strings, so many, from that offset behind its header on.
+ * No texts: not known. */
+#define WALK_KIND(fixed, texts) (WALK_VARIABLE | (uint32_t)(texts) << 16 | (fixed))
+#define WALK_TEXTS(kind) ((kind) >> 16 & 0x7fffu)
+#define WALK_FIXED(kind) ((kind) & 0xffffu)
 
 enum walk_stop {
 	WALK_END, /* all words were read */
