@@ -53,6 +53,21 @@ static size_t measure(const uint64_t *event, size_t words)
 				       sizes[id] - paddings[id];
 }
 
+/* Of events of variable size a batch tells how long they are. */
+static void compare_lengths(void *context, const struct reader_batch *batch)
+{
+	const uint16_t *length = batch->lengths;
+
+	(void)context;
+	for (size_t at = 0, words; at < batch->words && length; at += words) {
+		const uint64_t *event = batch->events + at;
+
+		words = (measure(event, batch->words - at) + 7) / 8;
+		REQUIRE(words && at + words <= batch->words);
+		REQUIRE(!types[*event & 0xffffff].is_variable || *length++ == words);
+	}
+}
+
 /* ---- the judge, in the place of ctf/writer.c ---------------------------------------------- */
 
 struct error *writer_packet(struct trace_writer *writer, uint64_t stream,
@@ -223,7 +238,8 @@ static void read_it(struct dt_pool *pool, uint8_t flags)
 	size_t chunks;
 
 	make_types();
-	struct reader_options options = { .pool = pool,
+	struct reader_options options = { .observe = compare_lengths,
+					  .pool = pool,
 					  .pool_size = pool_bytes(),
 					  .small_count = SMALL,
 					  .big_count = BIG,

@@ -272,15 +272,23 @@ static size_t measure_any(const struct event_type *type, const uint8_t *event, s
 }
 
 /* Either event is measured as if a header were in the word before its fields. */
+size_t event_measure_entry(const struct event_type *exit, const void *event, size_t size)
+{
+	size_t head = sizeof(uint64_t);
+	size_t entry =
+		size > head ? measure_any(exit - 1, (const uint8_t *)event + head, size - head) : 0;
+
+	return (entry + 7) / 8 * 8;
+}
+
 size_t event_measure_pair(const struct event_type *exit, const void *event, size_t size,
 			  size_t *ret_all)
 {
-	const uint8_t *bytes = event;
-	size_t head = sizeof(uint64_t);
-	size_t entry = size > head ? measure_any(exit - 1, bytes + head, size - head) : 0;
+	size_t entry = event_measure_entry(exit, event, size);
+	size_t rest = entry && entry <= size ?
+			      measure_any(exit, (const uint8_t *)event + entry, size - entry) :
+			      0;
 
-	entry = (entry + 7) / 8 * 8;
-	size_t rest = entry && entry <= size ? measure_any(exit, bytes + entry, size - entry) : 0;
 	*ret_all = rest ? entry + rest : 0;
 	return rest ? entry : 0;
 }

@@ -151,8 +151,10 @@ static inline size_t event_measure(const struct event_type *type, const void *ev
 		at = event_measure_short(event, at, size);
 	return at;
 }
-/* Bytes of the entry's part of a pair, rounded up to 8, and of the whole pair in *ret_all. The
- * sizes of both events may vary or not; 0 and hostile bytes as for event_measure. */
+/* Bytes of the entry's part of a pair, rounded up to 8: the exit's fields begin there, less a
+ * header. The sizes of both events may vary or not; 0 and hostile bytes as for event_measure. */
+size_t event_measure_entry(const struct event_type *exit, const void *event, size_t size);
+/* The same, and the bytes of the whole pair in *ret_all. */
 size_t event_measure_pair(const struct event_type *exit, const void *event, size_t size,
 			  size_t *ret_all);
 /* Frees the fields and their labels. */

@@ -36,6 +36,7 @@ struct pairs {
 	uint64_t count; /* of pairs */
 	size_t used; /* words of `events` */
 	uint64_t events[BUFFER_WORDS], sorted[BUFFER_WORDS];
+	uint16_t lengths[BUFFER_WORDS]; /* reader_batch.lengths of `sorted` */
 };
 
 void pairs_free(struct pairs *pairs)
@@ -64,7 +65,8 @@ static bool has_any(const struct reader *reader, const struct walk *walk)
 	return false;
 }
 
-static bool add_event(struct pairs *pairs, uint64_t clock, uint32_t id, const uint64_t *fields,
+/* There is room for it (begin). */
+static void add_event(struct pairs *pairs, uint64_t clock, uint32_t id, const uint64_t *fields,
 		      size_t words, enum pair_part part)
 {
 	struct pair_event item = { .clock = clock,
@@ -74,57 +76,53 @@ static bool add_event(struct pairs *pairs, uint64_t clock, uint32_t id, const ui
 				   .part = part };
 
 	assert(words && pairs->used + words <= BUFFER_WORDS);
+	assert(pairs->items.count < pairs->items.room);
 	pairs->events[pairs->used] = clock << DT_EVENT_ID_BITS | id;
 	memcpy(pairs->events + pairs->used + 1, fields, (words - 1) * 8);
 	pairs->used += words;
-	return vec_push(&pairs->items, item);
+	pairs->items.items[pairs->items.count++] = item;
 }
 
 /* Makes two events of a pair, whose exit has that clock. */
-static bool split(struct reader *reader, const struct stream *stream, const uint64_t *at,
+static void split(struct reader *reader, const struct stream *stream, const uint64_t *at,
 		  size_t words, uint64_t clock)
 {
 	struct pairs *pairs = reader->pairs;
 	uint32_t id = (uint32_t)(*at & DT_EVENT_ID_MASK);
 	const struct event_type *exit = &reader->options.types->items[id];
-	size_t all, entry = event_measure_pair(exit, at, words * 8, &all) / 8;
+	size_t entry = event_measure_entry(exit, at, words * 8) / 8;
 	/* the target's word */
 	uint64_t begin = at[1] < clock ? at[1] : clock;
 	bool is_brief = begin == clock;
 
 	assert(exit->is_pair && entry && entry < words); /* R10 */
-	if (!add_event(pairs, begin, id - 1, at + 2, entry, is_brief ? PAIR_BRIEF : PAIR_ENTRY) ||
-	    !add_event(pairs, clock, id, at + 1 + entry, words - entry,
-		       is_brief ? PAIR_BRIEF : PAIR_EXIT))
-		return false;
+	add_event(pairs, begin, id - 1, at + 2, entry, is_brief ? PAIR_BRIEF : PAIR_ENTRY);
+	add_event(pairs, clock, id, at + 1 + entry, words - entry,
+		  is_brief ? PAIR_BRIEF : PAIR_EXIT);
 	pairs->count++;
 	reader->hits[id - 1]++;
 	open_calls_returned(reader, stream, id - 1, at[1]);
-	return true;
 }
 
 /* sift_keeps_fn: a pair goes to reader->pairs. */
 static bool is_single(const struct sift *sift)
 {
-	bool *done = sift->context;
-
 	if (!is_pair(sift->reader, sift->event))
 		return true;
 	if (sift->clock > sift->stream->pairs_until)
-		*done &= split(sift->reader, sift->stream, sift->event, sift->words, sift->clock);
+		split(sift->reader, sift->stream, sift->event, sift->words, sift->clock);
 	else
 		sift->reader->hits[*sift->event & DT_EVENT_ID_MASK]--;
 	return false;
 }
 
 /* Moves the pairs of the copy to reader->pairs, and the other events together. */
-static bool take_out(struct reader *reader, struct stream *stream, struct walk *walk)
+static void take_out(struct reader *reader, struct stream *stream, struct walk *walk,
+		     const uint16_t *lengths)
 {
-	bool done = true;
-	struct sift sift = { .reader = reader, .stream = stream, .walk = walk, .context = &done };
+	struct sift sift = { .reader = reader, .stream = stream, .walk = walk, .lengths = lengths };
 
 	sift_events(&sift, is_single);
-	return done;
 }
 
 /* ---- in order -------------------------------------------------------------------------------- */
@@ -219,8 +217,7 @@ static void lose(struct reader *reader, struct stream *stream, const struct pair
 	}
 }
 
-static void observe(struct reader *reader, const struct stream *stream,
-		    const struct packet *packet)
+static void observe(struct reader *reader, const struct stream *stream, const struct packet *packet)
 {
 	struct reader_batch batch = { .stream = stream->pairs,
 				      .pid = packet->pid,
@@ -229,6 +226,7 @@ static void observe(struct reader *reader, const struct stream *stream,
 				      .begin = packet->begin,
 				      .events = packet->events,
 				      .words = packet->size / 8,
+				      .lengths = reader->pairs->lengths,
 				      .is_pairs = true };
 
 	if (reader->options.observe)
@@ -243,9 +241,13 @@ static struct error *write_packet(struct reader *reader, struct stream *stream, 
 	struct pairs *pairs = reader->pairs;
 	const struct pair_event *items = pairs->items.items;
 	struct packet packet = { .begin = items[from].clock, .events = pairs->sorted };
-	size_t next = from, words = 0;
+	size_t next = from, words = 0, varying = 0;
 
 	do {
+		uint64_t id = pairs->events[items[next].at] & DT_EVENT_ID_MASK;
+
+		if (reader->options.types->items[id].is_variable)
+			pairs->lengths[varying++] = (uint16_t)items[next].words;
 		memcpy(pairs->sorted + words, pairs->events + items[next].at,
 		       items[next].words * 8);
 		words += items[next].words;
@@ -290,26 +292,25 @@ static struct error *write_all(struct reader *reader, struct stream *stream)
 	return NULL;
 }
 
-/* Empties reader->pairs. False: out of memory. */
-static bool begin(struct reader *reader)
+/* Empties reader->pairs, and makes room for that many events. False: out of memory. */
+static bool begin(struct reader *reader, size_t events)
 {
 	if (!reader->pairs)
 		reader->pairs = calloc(1, sizeof(*reader->pairs));
-	if (reader->pairs)
-		reader->pairs->items.count = reader->pairs->count = reader->pairs->used = 0;
-	return reader->pairs != NULL;
+	if (!reader->pairs)
+		return false;
+	reader->pairs->items.count = reader->pairs->count = reader->pairs->used = 0;
+	return vec_reserve(&reader->pairs->items, events);
 }
 
-struct error *pairs_write(struct reader *reader, struct stream *stream, struct walk *walk)
+struct error *pairs_write(struct reader *reader, struct stream *stream, struct walk *walk,
+			  const uint16_t *lengths)
 {
 	if (!has_any(reader, walk))
 		return NULL;
-	if (!begin(reader))
+	if (!begin(reader, 2 * walk->count))
 		return error_new(ERROR_FAILED, "out of memory");
-	if (!take_out(reader, stream, walk)) {
-		uncount(reader, reader->pairs, 0); /* V3 */
-		return error_new(ERROR_FAILED, "out of memory");
-	}
+	take_out(reader, stream, walk, lengths);
 	struct error *error = write_all(reader, stream);
 	if (!error)
 		stream->read += reader->pairs->count;
@@ -319,9 +320,9 @@ struct error *pairs_write(struct reader *reader, struct stream *stream, struct w
 struct error *pairs_write_entry(struct reader *reader, struct stream *stream,
 				const struct open_call *call)
 {
-	if (!begin(reader) || !add_event(reader->pairs, call->begin, call->id, call->event + 1,
-					 call->words, PAIR_ENTRY))
+	if (!begin(reader, 1))
 		return error_new(ERROR_FAILED, "out of memory");
+	add_event(reader->pairs, call->begin, call->id, call->event + 1, call->words, PAIR_ENTRY);
 	reader->hits[call->id]++;
 	return write_all(reader, stream);
 }

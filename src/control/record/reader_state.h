@@ -102,8 +102,10 @@ void nesting_free(struct nesting *nesting);
 void readout_keep(const struct reader *reader, struct walk *walk, uint64_t *to, const uint64_t *at,
 		  size_t words, uint64_t clock);
 
-/* pairs.c: takes the pairs out of the copy that the last walk_events made, and writes them. */
-struct error *pairs_write(struct reader *reader, struct stream *stream, struct walk *walk);
+/* pairs.c: takes the pairs out of the copy that the last walk_events made, and writes them.
+ * `lengths`: of the copy's events; NULL: not known. */
+struct error *pairs_write(struct reader *reader, struct stream *stream, struct walk *walk,
+			  const uint16_t *lengths);
 /* pairs.c: writes the entry of a call that never returned. */
 struct error *pairs_write_entry(struct reader *reader, struct stream *stream,
 				const struct open_call *call);

@@ -210,7 +210,9 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 	if (walk->count && (reader->options.only_inside || reader->options.has_depth))
 		nesting_apply(reader, stream, walk);
 	if (walk->count && reader->has_pairs) {
-		struct error *error = pairs_write(reader, stream, walk);
+		struct error *error =
+			pairs_write(reader, stream, walk,
+				    copied == walk->count ? reader->lengths : NULL);
 
 		if (error) {
 			walk_uncount(walk, reader->buffer, walk->count); /* V3 */
