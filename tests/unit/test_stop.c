@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
@@ -603,6 +604,57 @@ static void test_priority_is_raised_and_lowered(void **state)
 		assert_int_equal(sched_getscheduler(0), SCHED_FIFO | SCHED_RESET_ON_FORK);
 	stop_release(stop, NULL);
 	assert_int_equal(sched_getscheduler(0), before);
+	proc_close(proc);
+	target_end(&target);
+}
+
+#define HOGS_MAX 1024
+
+/* A real-time thread that never sleeps. Ends by itself: without S20 nobody else can end it. */
+static void hog(volatile unsigned *turns)
+{
+	struct rlimit seconds = { 2, 2 };
+	struct sched_param param = { .sched_priority = sched_get_priority_max(SCHED_FIFO) / 2 };
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (setrlimit(RLIMIT_CPU, &seconds) || sched_setscheduler(0, SCHED_FIFO, &param))
+		_exit(1);
+	for (;;)
+		++*turns;
+}
+
+/* (S20) Real-time threads of others have all processors: who holds a target gets one. */
+static void test_runs_before_real_time_threads(void **state)
+{
+	struct target target = target_start("spin", NULL);
+	int count = (int)sysconf(_SC_NPROCESSORS_ONLN), alive = 0;
+	volatile unsigned *turns = mmap(NULL, HOGS_MAX * sizeof(*turns), PROT_READ | PROT_WRITE,
+					MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t hogs[HOGS_MAX];
+	struct stop *stop = NULL;
+
+	target_ready(&target);
+	struct proc *proc = open_target(&target);
+	assert_true(turns != MAP_FAILED && count <= HOGS_MAX);
+	no_error(stop_all(proc, TIMEOUT_MS, &stop));
+	for (int i = 0; i < count && !geteuid(); i++) {
+		hogs[i] = fork();
+		if (!hogs[i])
+			hog(&turns[i]);
+	}
+	for (int i = 0; i < count && !geteuid(); i++) {
+		while (!turns[i])
+			usleep(1000);
+	}
+	for (int i = 0; i < count && !geteuid(); i++) {
+		alive += waitpid(hogs[i], NULL, WNOHANG) == 0;
+		kill(hogs[i], SIGKILL);
+		waitpid(hogs[i], NULL, 0);
+	}
+	stop_release(stop, NULL);
+	if (!geteuid())
+		assert_int_equal(alive, count);
+	munmap((void *)turns, HOGS_MAX * sizeof(*turns));
 	proc_close(proc);
 	target_end(&target);
 }
@@ -1525,6 +1577,7 @@ int main(void)
 		cmocka_unit_test(test_one_is_fit),
 		cmocka_unit_test(test_running_threads_are_unharmed),
 		cmocka_unit_test(test_priority_is_raised_and_lowered),
+		cmocka_unit_test(test_runs_before_real_time_threads),
 		cmocka_unit_test(test_stopped_stays_stopped),
 		cmocka_unit_test(test_killed_controllers),
 		cmocka_unit_test(test_storm),

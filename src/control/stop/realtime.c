@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 
 static _Thread_local struct {
 	unsigned depth;
@@ -11,10 +12,24 @@ static _Thread_local struct {
 	struct sched_param param;
 } saved;
 
+static bool raise_to(int priority)
+{
+	struct sched_param fifo = { .sched_priority = priority };
+
+	return sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &fifo) == 0;
+}
+
+/* (S20) Without privilege a limit says what is permitted. */
+static bool raise_to_highest(void)
+{
+	struct rlimit limit;
+
+	return raise_to(sched_get_priority_max(SCHED_FIFO)) ||
+	       (!getrlimit(RLIMIT_RTPRIO, &limit) && raise_to((int)limit.rlim_cur));
+}
+
 void realtime_begin(void)
 {
-	struct sched_param fifo = { .sched_priority = 1 };
-
 	if (saved.depth++)
 		return;
 	saved.raised = false;
@@ -24,7 +39,7 @@ void realtime_begin(void)
 	int policy = saved.policy & ~SCHED_RESET_ON_FORK;
 	if (policy != SCHED_OTHER && policy != SCHED_BATCH && policy != SCHED_IDLE)
 		return;
-	saved.raised = sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &fifo) == 0;
+	saved.raised = raise_to_highest();
 }
 
 void realtime_end(void)
