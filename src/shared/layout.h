@@ -79,7 +79,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 53
+#define DT_LAYOUT_VERSION 54
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -741,6 +741,7 @@ struct dt_state {
 	struct dt_quiet quiet[DT_STACKS]; /* by stack, which is other memory for it then */
 	struct dt_own_stack own_stacks[DT_SLOTS]; /* by thread slot */
 	uint64_t pages[DT_PAGES];
+	uint64_t stays[DT_PAGES]; /* likewise, and they stay as long as the process (X12) */
 	uint64_t rows[DT_ROWS_CACHED];
 	/* where trampolines write events that are lost (codegen/shared_code.h); nobody reads it */
 	uint64_t sink[DT_SINK_WORDS];

@@ -149,7 +149,8 @@ static uint32_t put_ascii(struct gather *g, uint64_t address, uint64_t length, u
 		g->at += count;
 		done += count;
 	}
-	loads_note(g->control, address, done); /* the next time the trampoline may read it */
+	/* the next time the trampoline may read it, an empty text, too */
+	loads_note(g->control, address, done + *ret_over);
 	return done;
 }
 

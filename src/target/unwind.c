@@ -159,11 +159,16 @@ static void step_table(struct unwind *u, const struct dt_unwind_row *row)
 	u->at.exact = false;
 }
 
+static inline bool is_frame_pointer(const struct unwind_place *at)
+{
+	return at->bp >= at->sp && at->bp - at->sp <= FRAME_MAX && !(at->bp & 7);
+}
+
 static void step_frame_pointer(struct unwind *u)
 {
 	uint64_t bp = u->at.bp;
 
-	if (bp < u->at.sp || bp - u->at.sp > FRAME_MAX || (bp & 7)) {
+	if (!is_frame_pointer(&u->at)) {
 		u->broken = true;
 		return;
 	}
@@ -301,6 +306,41 @@ static __attribute__((noinline)) uint32_t walk_rest(const struct unwind_map *map
 	return u.has_read ? 0 : count;
 }
 
+/* Ends a walk as walk() does at code of which nothing is known, as below a coroutine. 0: the walk
+ * goes on. */
+static inline uint32_t end_walk(const struct unwind_map *map, const struct unwind_place *at,
+				uint64_t *frames, uint32_t count, uint32_t most)
+{
+	uint64_t key = at->pc + at->exact, word = map->cache.rows[key % DT_ROWS_CACHED];
+
+	if (is_own(map->stubs, at->pc) || !row_cache_is(&map->cache, word, key) ||
+	    (word & ROW_CFA_RULE) != DT_CFA_NONE || is_frame_pointer(at))
+		return 0;
+	frames[count++] = at->pc;
+	if (count < most)
+		frames[count++] = DT_FRAME_UNKNOWN;
+	return count;
+}
+
+/*
+ * (T7) The end of what can be read of the stack that the thread is on: its own, or memory that
+ * stays. Of other stacks that is the page below `sp`: the trampoline has just written there, or a
+ * push of the program's would.
+ */
+static inline uint64_t stack_end(const struct dt_control *control, const struct dt_slot *slot,
+				 uint64_t sp, uint32_t asked)
+{
+	const struct dt_own_stack *own = agent_own_stack(control, slot);
+	uint64_t known;
+
+	if (!(asked & DT_READ_SHALLOW))
+		return own->start + own->size + DT_STACK_ROOM;
+	known = stack_room_above(control, slot, sp);
+	if (!known)
+		known = safe_stable(control, sp);
+	return known ? sp + known : ((sp - 1) | (DT_PAGE - 1)) + 1;
+}
+
 /* As DT_READ_FRAMES of shared/reads.h wants it: a function of the C ABI. */
 __attribute__((visibility("default"))) uint8_t *dt_read_frames(const struct dt_control *control,
 							       const struct dt_slot *slot,
@@ -310,16 +350,19 @@ __attribute__((visibility("default"))) uint8_t *dt_read_frames(const struct dt_c
 uint8_t *dt_read_frames(const struct dt_control *control, const struct dt_slot *slot, uint64_t pc,
 			uint64_t sp, uint64_t bp, uint8_t *field)
 {
-	const struct dt_own_stack *own = agent_own_stack(control, slot);
 	uint64_t *frames = (uint64_t *)DT_ROUND_UP((uint64_t)field + 4, 8);
-	uint32_t asked = *(uint32_t *)field, most = asked & ~DT_READ_RETURNS, count;
+	uint32_t asked = *(uint32_t *)field, most = asked & DT_READ_COUNT, count;
 	struct unwind_place at = { pc, sp, bp, .exact = !(asked & DT_READ_RETURNS) };
 	struct unwind_map map;
 
-	open_map(&map, control, sp, own->start + own->size + DT_STACK_ROOM);
+	open_map(&map, control, sp, stack_end(control, slot, sp, asked));
 	count = step_usual(&map, &at, frames, most);
-	if (!at.over)
+	if (asked & DT_READ_SHALLOW && !at.over)
+		count = end_walk(&map, &at, frames, count, most);
+	else if (!at.over)
 		count = walk_rest(&map, &at, frames, count, most);
+	if (asked & DT_READ_PART && count == most)
+		return NULL;
 	((uint32_t *)frames)[-1] = 0; /* between the two, if that isn't the count */
 	*(uint32_t *)field = count;
 	return count ? (uint8_t *)(frames + count) : NULL;

@@ -159,6 +159,14 @@ def test_stack_is_enough():
     slow = (ROOT / "src" / "target" / "x86_64" / "slow.S").read_text()
     touched = int(re.search(r"#define SLOW_TOUCHED (\d+)", slow)[1])
     assert deepest["slow_find"] - 16 <= touched <= deepest["slow_find"] + 64
+    # (T8) routines of trampolines on a stack that isn't known, where no walk goes on
+    reads = (ROOT / "src" / "shared" / "reads.h").read_text()
+    most = {name: int(size) for name, size in re.findall(r"#define (DT_READ_\w*STACK) (\d+)", reads)}
+    red_zone = 40  # of the two that save vector registers
+    assert max(deepest[name] for name in ("dt_read_text", "dt_read_bytes")) + red_zone <= most["DT_READ_STACK"]
+    assert max(deepest[name] for name in ("dt_read_end", "dt_read_key")) <= most["DT_READ_STACK"]
+    all_functions["dt_read_frames"][1].remove("walk_rest")
+    assert depth("dt_read_frames", frozenset()) <= most["DT_READ_FRAMES_STACK"]
 
 
 def test_routines_bear_any_direction():

@@ -12,6 +12,9 @@
 /* The most bytes that gathering adds to a trampoline, including the program. */
 size_t gather_room(const struct tramp_event *event);
 
+/* The bytes of the program's stack that it needs below rsp, for an event in the pool. */
+int32_t gather_stack(const struct tramp_event *event);
+
 /*
  * Reads the last word of the program's stack that gathering will use, at the entry and at the exit.
  * Where the stack overflows, the fault comes from the trampoline, before anything is recorded, and

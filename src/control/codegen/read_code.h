@@ -17,6 +17,9 @@
 bool read_is_native(const struct tramp_event *event, bool at_exit);
 /* The most bytes that it takes. */
 size_t read_room(const struct tramp_event *event);
+/* The bytes below rsp that it needs on a stack that isn't known, if that is more than gather_stack;
+ * else 0. */
+int32_t read_far_stack(const struct tramp_event *event, bool at_exit);
 struct read_ways {
 	struct label done; /* the event was written */
 	struct label *no; /* its condition has turned it away */

@@ -22,6 +22,9 @@
  * (X6) A handler of the program's for another signal, whose mask has the signals blocked, begins
  *      without us. A process that has one makes no plain loads (dt_fronts.closed).
  *
+ * (X12) dt_state.stays has pages only that nothing unmaps while the process lives
+ *      (dt_control.stable): no load there faults. So trampolines load from them whatever the
+ *      thread's mask and its stack are.
  * (X10) Other modules than the libc make harmless system calls only (sigtrap_guards.c). A call of
  *      the libc's whose number nobody knew before may be one that no guard makes safe: the process
  *      makes no plain loads from there on.
@@ -197,6 +200,15 @@ uint64_t loads_known(const struct dt_control *control, uint64_t from)
 	return end - from;
 }
 
+/* (X12) */
+static void note_stable(const struct dt_control *control, uint64_t page)
+{
+	uint64_t *end = &agent_state(control)->stays[page % DT_PAGES];
+
+	if (*end != (page + 1) * DT_PAGE && safe_stable(control, page * DT_PAGE) >= DT_PAGE)
+		*end = (page + 1) * DT_PAGE;
+}
+
 void loads_note(const struct dt_control *control, uint64_t from, uint64_t size)
 {
 	for (uint64_t page = from / DT_PAGE; size && page <= (from + size - 1) / DT_PAGE; page++) {
@@ -204,6 +216,7 @@ void loads_note(const struct dt_control *control, uint64_t from, uint64_t size)
 
 		if (*end != (page + 1) * DT_PAGE)
 			*end = (page + 1) * DT_PAGE;
+		note_stable(control, page);
 	}
 }
 

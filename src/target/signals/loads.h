@@ -22,7 +22,7 @@ void loads_leave(const struct dt_control *control, const struct dt_slot *slot, u
 
 /* Bytes from there on that are worth a plain load: their pages have been read before. */
 uint64_t loads_known(const struct dt_control *control, uint64_t from);
-/* A system call has read these bytes. */
+/* These bytes have been read. */
 void loads_note(const struct dt_control *control, uint64_t from, uint64_t size);
 /* Is there a thread between loads_enter and loads_leave (Q6)? */
 bool loads_any(const struct dt_control *control);

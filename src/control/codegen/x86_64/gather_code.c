@@ -40,20 +40,29 @@ size_t gather_room(const struct tramp_event *event)
 
 /* ---- stack overflow -------------------------------------------------------------------------- */
 
-/* The bytes of the program's stack that gathering needs below rsp; 0: nothing is gathered. */
-static int32_t stack_needed(const struct tramp_event *event, bool in_image)
+int32_t gather_stack(const struct tramp_event *event)
 {
+	return BESIDE_SIZE + (event->xmms ? XMM_SIZE : 0) + GENERAL_SIZE + GATHER_PUSHES;
+}
+
+/* The bytes of the program's stack that are needed below rsp; 0: nothing is gathered. */
+static int32_t stack_needed(const struct tramp_event *event, bool in_image, bool at_exit)
+{
+	int32_t by_call, by_reads;
+
 	if (!event || !event->program)
 		return 0;
-	return (in_image ? (int32_t)DT_ROUND_UP(event->program->size_max, 16) : 0) + BESIDE_SIZE +
-	       (event->xmms ? XMM_SIZE : 0) + GENERAL_SIZE + GATHER_PUSHES;
+	by_call = gather_stack(event) +
+		  (in_image ? (int32_t)DT_ROUND_UP(event->program->size_max, 16) : 0);
+	by_reads = read_far_stack(event, at_exit);
+	return by_call > by_reads ? by_call : by_reads;
 }
 
 void gather_emit_touch(struct emitter *e, const struct tramp_event *event)
 {
 	bool in_image = !tramp_is_recorded(event);
-	int32_t entry = stack_needed(event, in_image);
-	int32_t exit = stack_needed(event->at_exit, in_image);
+	int32_t entry = stack_needed(event, in_image, false);
+	int32_t exit = stack_needed(event->at_exit, in_image, true);
 	int32_t needed = entry > exit ? entry : exit;
 
 	if (!needed)

@@ -3,6 +3,13 @@
  *
  *	rsp+image	struct read_frame
  *	rsp		the image, once the condition has said yes; until then `image` is 0
+ *
+ * The code is there twice. The second one is for threads whose stack isn't known (coroutines,
+ * handlers) or that may make no plain loads. It reads memory that nothing unmaps (X12), and frames
+ * of the page that the thread is on (T7).
+ *
+ * (T8) It takes no more of the stack than the call of the agent that it stands for, or with a
+ *      backtrace READ_FAR_MOST. So its image is small: what doesn't fit is left to the agent.
  */
 #include "control/codegen/read_code.h"
 
@@ -10,13 +17,19 @@
 #include "shared/program.h"
 #include "shared/reads.h"
 #include "shared/returns.h"
+#include "control/codegen/gather_code.h"
 #include "control/codegen/record_code.h"
 #include "control/codegen/slot_code.h"
 #include "control/codegen/value_code.h"
 
-#define READ_ROOM 512
+#define READ_ROOM 1024
 #define QUITS_MAX (EMIT_FIXUPS_MAX - 4) /* jumps to a label; some come from here */
-#define ROWS_ROOM 64
+#define ROWS_ROOM 128
+#define FRAMES_HEAD 8 /* of a backtrace: their number, and what aligns them */
+/* less is no use in a small image */
+#define STRING_LEAST 16
+#define FRAMES_LEAST 8
+#define READ_FAR_MOST 544 /* as a call with vector registers */
 
 struct read_frame {
 	uint64_t slot;
@@ -35,7 +48,13 @@ static const struct {
 	int32_t at;
 } image_regs[] = { { RSI, FRAME(rsi) }, { RDI, FRAME(rdi) }, { R8, FRAME(r8) },
 		   { R9, FRAME(r9) },	{ R10, FRAME(r10) }, { R11, FRAME(r11) } };
+#define READ_SLACK (DT_READ_BEYOND + 15) /* its start is aligned */
 #define IMAGE_REGS (sizeof(image_regs) / sizeof(image_regs[0]))
+
+/* What of a small image is for all strings, in bytes, and for each backtrace, in frames. */
+struct read_share {
+	uint32_t strings, frames;
+};
 
 struct read {
 	struct value_walk values;
@@ -50,18 +69,26 @@ struct read {
 	size_t first_field; /* the operation behind the condition */
 	bool wants_key; /* the program has still to find a key */
 	size_t walks; /* backtraces so far: these need no plain loads */
-	bool loads; /* some operation does */
+	size_t strings;
+	uint32_t fixed; /* bytes that the other fields take at most */
+	bool loads; /* some operation makes plain loads */
+	bool is_far; /* the second code */
+	int32_t far_image;
+	struct read_share share; /* of far_image */
 	struct label unwanted; /* by the condition; without an image */
 	struct label early; /* the loads end, and the agent gathers; without an image */
 	struct label quit; /* likewise with an image */
 	struct label full; /* there is no room; the loads have ended */
 	struct label never; /* no load was made */
+	struct label far; /* no load is allowed */
 	struct slot_labels near;
 };
 
 static int32_t image_size(const struct read *r)
 {
-	return (int32_t)DT_ROUND_UP(r->event->program->size_max + DT_READ_BEYOND + 15, 16);
+	int32_t whole = (int32_t)DT_ROUND_UP(r->event->program->size_max + READ_SLACK, 16);
+
+	return r->is_far && r->far_image < whole ? r->far_image : whole;
 }
 
 static int32_t saved_at(const struct value_reads *reads, enum reg reg)
@@ -141,6 +168,7 @@ static void align(struct read *r, uint32_t to)
 
 	if (to < 2)
 		return;
+	r->fixed += to - 1;
 	if (!r->varies) {
 		for (; r->at % to; r->at++) {
 			if (e)
@@ -161,6 +189,7 @@ static void store(struct read *r, uint32_t size)
 		return;
 	}
 	align(r, size);
+	r->fixed += size;
 	if (e)
 		emit_store_size(e, mem_at(R9, (int32_t)r->at), value_top(&r->values, 0), size);
 	if (e && r->varies)
@@ -179,6 +208,22 @@ static void vary(struct read *r)
 	r->at = 0;
 }
 
+/* rdi = the most bytes of the string that the image has room for. */
+static void emit_string_room(struct read *r, uint32_t most)
+{
+	struct emitter *e = r->values.e;
+	struct label enough = { 0 };
+
+	/* as if the image's start were 15 bytes above rsp: there is room for that */
+	emit_lea(e, RDI, mem_at(RSP, 15 + (int32_t)(r->fixed + r->share.strings) - 1));
+	emit_alu(e, ALU_SUB, RDI, R9);
+	emit_jcc(e, CC_B, &r->quit);
+	emit_alu_imm(e, ALU_CMP, RDI, (int32_t)most);
+	emit_jcc_short(e, CC_BE, &enough);
+	emit_mov_imm(e, RDI, most);
+	emit_bind(e, &enough);
+}
+
 static void copy_string(struct read *r, const struct dt_op *op)
 {
 	struct emitter *e = r->values.e;
@@ -190,12 +235,16 @@ static void copy_string(struct read *r, const struct dt_op *op)
 		return;
 	}
 	vary(r);
-	r->reads.quits++;
+	r->strings++;
+	r->reads.quits += r->is_far ? 2 : 1;
 	if (e) {
 		emit_mov(e, R10, value_top(&r->values, is_counted));
 		if (is_counted)
 			emit_mov(e, RSI, value_top(&r->values, 0));
-		emit_mov_imm(e, RDI, op->b);
+		if (r->is_far)
+			emit_string_room(r, op->b);
+		else
+			emit_mov_imm(e, RDI, op->b);
 		emit_mov_imm(e, RBX, r->reads.pages.v);
 		emit_call(r, RAX, is_counted ? DT_READ_BYTES : DT_READ_TEXT);
 		emit_jcc(e, CC_AE, &r->quit);
@@ -203,7 +252,18 @@ static void copy_string(struct read *r, const struct dt_op *op)
 	r->values.depth = 0;
 }
 
-/* The callers: from the thread's own stack, which is there. */
+/* The number of frames wanted, as DT_READ_FRAMES has it. */
+static uint32_t frames_asked(const struct read *r, uint32_t most)
+{
+	uint32_t asked = r->values.at_exit ? DT_READ_RETURNS : 0;
+
+	if (!r->is_far)
+		return asked | most;
+	asked |= DT_READ_SHALLOW;
+	return most <= r->share.frames ? asked | most : asked | DT_READ_PART | r->share.frames;
+}
+
+/* The callers: from the stack that the thread is on, which is there. */
 static void store_frames(struct read *r, const struct dt_op *op)
 {
 	struct emitter *e = r->values.e;
@@ -215,12 +275,13 @@ static void store_frames(struct read *r, const struct dt_op *op)
 	}
 	align(r, 4);
 	vary(r);
+	r->fixed += FRAMES_HEAD;
 	r->reads.quits++;
 	r->walks++;
 	if (!e)
 		return;
 	emit_note(e, "walk up the stack");
-	emit_store_imm32(e, mem_at(R9, 0), op->b | (at_exit ? DT_READ_RETURNS : 0));
+	emit_store_imm32(e, mem_at(R9, 0), frames_asked(r, op->b));
 	if (at_exit) {
 		emit_load(e, RDX, mem_at(RSP, r->image + FRAME(rsi)));
 		emit_load(e, RDX, mem_at(RDX, (int32_t)offsetof(struct dt_return_slot, ra)));
@@ -241,6 +302,7 @@ static void store_frames(struct read *r, const struct dt_op *op)
 static void store_nothing(struct read *r)
 {
 	vary(r);
+	r->fixed++;
 	if (!r->values.e)
 		return;
 	emit_store_imm8(r->values.e, mem_at(R9, 0), 0);
@@ -350,7 +412,9 @@ static void set_up(struct read *r, bool at_exit)
 	}
 	r->reads.saved_at = saved_at;
 	if (r->env)
-		r->reads.pages = record_state_word(r->env, offsetof(struct dt_state, pages));
+		r->reads.pages =
+			record_state_word(r->env, r->is_far ? offsetof(struct dt_state, stays) :
+							      offsetof(struct dt_state, pages));
 	r->values.ops = program->ops;
 	r->values.count = program->op_count;
 	r->values.at_exit = at_exit;
@@ -384,44 +448,76 @@ bool read_is_native_key(const struct tramp_event *event, bool may_turn_away)
 
 size_t read_room(const struct tramp_event *event)
 {
-	return READ_ROOM + ROWS_ROOM + VALUE_OP_ROOM * event->program->op_count;
+	return READ_ROOM + ROWS_ROOM + 2 * VALUE_OP_ROOM * event->program->op_count;
+}
+
+/* ---- on stacks that aren't known ------------------------------------------------------------- */
+
+/* Shares a small image out. False: even short fields don't fit. (T8) */
+static bool share_out(struct read *r, bool at_exit)
+{
+	struct read look = { .event = r->event, .wants_key = r->wants_key, .is_far = true };
+	int32_t stack = gather_stack(r->event), rest;
+
+	if (!is_native(&look, at_exit))
+		return false;
+	if (look.walks)
+		stack = READ_FAR_MOST - DT_READ_FRAMES_STACK;
+	else
+		stack -= DT_READ_STACK;
+	r->far_image = (stack - FRAME_SIZE) & -16;
+	rest = r->far_image - READ_SLACK - (int32_t)look.fixed;
+	if (rest < (int32_t)(look.strings * STRING_LEAST + look.walks * FRAMES_LEAST * 8))
+		return false;
+	r->share.strings = (uint32_t)(look.walks ? rest * (look.strings > 0) / 4 : rest);
+	if (look.walks)
+		r->share.frames = ((uint32_t)rest - r->share.strings) / 8 / (uint32_t)look.walks;
+	return true;
+}
+
+int32_t read_far_stack(const struct tramp_event *event, bool at_exit)
+{
+	struct read plain = { .event = event }, key = { .event = event, .wants_key = true };
+	bool is_plain = is_native(&plain, at_exit);
+
+	return (is_plain && plain.walks) || (!is_plain && is_native(&key, at_exit) && key.walks) ?
+		       READ_FAR_MOST :
+		       0;
 }
 
 /* ---- around them ----------------------------------------------------------------------------- */
 
-/* rcx = the thread's slot, rax = dt_state.slots. Jumps to r->never if the thread has no room on its
- * stack (target/x86_64/gather.S). rdx and rbx are lost. */
-static void emit_find_stack(struct read *r)
+/* rcx = the thread's slot, rax = dt_state.slots. rdx and rbx are lost. */
+static void emit_begin(struct read *r)
 {
 	struct emitter *e = r->values.e;
 
+	emit_lea(e, RSP, mem_at(RSP, -FRAME_SIZE));
+	if (r->values.at_exit)
+		emit_store(e, mem_at(RSP, FRAME(duration)), RDX);
 	slot_emit_near(e, r->env, &r->near);
-	emit_note(e, "room on its own stack?");
-	emit_lea(e, RBX, mem_at(RSP, -(int32_t)DT_STACK_ROOM));
-	emit_sub_mem(e, RBX, mem_at(RCX, OWN(start)));
-	emit_cmp_mem(e, RBX, mem_at(RCX, OWN(size)));
-	emit_jcc(e, CC_AE, &r->never);
+	emit_store(e, mem_at(RSP, FRAME(slot)), RCX);
 }
 
-/* (X7) Counts the thread as loading, then looks whether it may. A handler that has interrupted a
- * load leaves it to the agent, which keeps the word: here a hit would wait for the store of the
- * hit before. */
-static void emit_begin(struct read *r)
+/* Jumps to r->far if the thread has no room on its stack (target/x86_64/gather.S). (X7) Counts the
+ * thread as loading, then looks whether it may. A handler that has interrupted a load makes none:
+ * here a hit would wait for the store of the hit before. */
+static void emit_may_load(struct read *r)
 {
 	struct emitter *e = r->values.e;
 	int32_t loads = (int32_t)offsetof(struct dt_state, loads) -
 			(int32_t)offsetof(struct dt_state, slots);
 
-	emit_lea(e, RSP, mem_at(RSP, -FRAME_SIZE));
-	if (r->values.at_exit)
-		emit_store(e, mem_at(RSP, FRAME(duration)), RDX);
-	emit_find_stack(r);
-	emit_store(e, mem_at(RSP, FRAME(slot)), RCX);
+	emit_note(e, "room on its own stack?");
+	emit_lea(e, RBX, mem_at(RSP, -(int32_t)DT_STACK_ROOM));
+	emit_sub_mem(e, RBX, mem_at(RCX, OWN(start)));
+	emit_cmp_mem(e, RBX, mem_at(RCX, OWN(size)));
+	emit_jcc(e, CC_AE, &r->far);
 	if (!r->loads)
 		return;
 	emit_note(e, "the thread loads from now on");
 	emit_cmp_mem32_imm(e, mem_at(RCX, OWN(loading)), 0);
-	emit_jcc(e, CC_NE, &r->never);
+	emit_jcc(e, CC_NE, &r->far);
 	emit_store_imm32(e, mem_at(RCX, OWN(loading)), 1);
 	emit_note(e, "unless a fault would not be mended");
 	emit_load32(e, RBX, mem_at(RCX, OWN(open)));
@@ -488,50 +584,13 @@ static void emit_found(struct read *r, struct label *done)
 	emit_leave(r, done);
 }
 
-/* The ways out without an event. `depth`: of the stack with the frame. */
-static void emit_unwritten(struct read *r, int32_t depth, struct label *no)
+/* Reads and writes the event, or says no. `depth`: of the stack with the frame. */
+static void emit_way(struct read *r, int32_t depth,
+		     void (*emit_end)(struct read *r, struct label *done), struct read_ways *ways)
 {
 	struct emitter *e = r->values.e;
 	uint8_t origin = e->row.origin, kept = e->row.kept;
-	struct label late = { 0 };
 
-	if (r->unwanted.fixup_count) {
-		emit_note(e, "the condition says no");
-		emit_bind(e, &r->unwanted);
-		emit_row(e, depth, origin, kept);
-		emit_loaded(r, 0, RCX);
-		emit_lea(e, RSP, mem_at(RSP, FRAME_SIZE));
-		emit_jmp(e, no);
-	}
-	emit_row(e, depth, origin, kept);
-	slot_emit_far(e, r->env, &r->near, &r->never);
-	emit_note(e, "it can't be read here: the agent gathers");
-	emit_bind(e, &r->quit);
-	emit_row(e, depth + r->image, origin, kept);
-	emit_loaded(r, r->image, R8);
-	emit_bind(e, &r->full);
-	emit_restore(e, r->image);
-	emit_lea(e, RSP, mem_at(RSP, r->image));
-	emit_jmp_short(e, &late);
-	emit_bind(e, &r->early);
-	emit_loaded(r, 0, RCX);
-	emit_bind(e, &late);
-	emit_bind(e, &r->never);
-	if (r->values.at_exit)
-		emit_load(e, RDX, mem_at(RSP, FRAME(duration)));
-	emit_lea(e, RSP, mem_at(RSP, FRAME_SIZE));
-}
-
-static void emit_all(struct read *r, void (*emit_end)(struct read *r, struct label *done),
-		     struct read_ways *ways)
-{
-	struct emitter *e = r->values.e;
-	int32_t depth = e->row.depth + FRAME_SIZE;
-	struct read look = { .event = r->event, .wants_key = r->wants_key };
-
-	e->failed |= !is_native(&look, r->values.at_exit);
-	r->loads = look.reads.quits > look.walks;
-	emit_begin(r);
 	emit_note(e, "read the values");
 	if (!walk_all(r)) {
 		e->failed = true;
@@ -540,7 +599,54 @@ static void emit_all(struct read *r, void (*emit_end)(struct read *r, struct lab
 	emit_bind(e, &r->values.labels[r->values.count]);
 	open_image(r);
 	emit_end(r, &ways->done);
-	emit_unwritten(r, depth, ways->no);
+	if (r->unwanted.fixup_count) {
+		emit_note(e, "the condition says no");
+		emit_bind(e, &r->unwanted);
+		emit_row(e, depth, origin, kept);
+		emit_loaded(r, 0, RCX);
+		emit_lea(e, RSP, mem_at(RSP, FRAME_SIZE));
+		emit_jmp(e, ways->no);
+	}
+	emit_note(e, "it can't be read here: the agent gathers");
+	emit_bind(e, &r->quit);
+	emit_row(e, depth + r->image, origin, kept);
+	emit_loaded(r, r->image, R8);
+	emit_bind(e, &r->full);
+	emit_restore(e, r->image);
+	emit_lea(e, RSP, mem_at(RSP, r->image));
+}
+
+static void emit_all(struct read *r, void (*emit_end)(struct read *r, struct label *done),
+		     struct read_ways *ways)
+{
+	struct emitter *e = r->values.e;
+	int32_t depth = e->row.depth + FRAME_SIZE;
+	uint8_t origin = e->row.origin, kept = e->row.kept;
+	bool at_exit = r->values.at_exit;
+	struct read look = { .event = r->event, .wants_key = r->wants_key }, far = *r;
+
+	e->failed |= !is_native(&look, at_exit);
+	r->loads = look.reads.quits > look.walks;
+	emit_begin(r);
+	emit_may_load(r);
+	emit_way(r, depth, emit_end, ways);
+	emit_jmp(e, &r->never);
+	emit_row(e, depth, origin, kept);
+	slot_emit_far(e, r->env, &r->near, &r->never);
+	emit_bind(e, &r->early);
+	emit_loaded(r, 0, RCX);
+	emit_bind(e, &r->far);
+	far.is_far = true;
+	if (share_out(&far, at_exit)) {
+		emit_note(e, "no plain loads: of memory that stays, by a small image");
+		set_up(&far, at_exit);
+		emit_way(&far, depth, emit_end, ways);
+		emit_bind(e, &far.early);
+	}
+	emit_bind(e, &r->never);
+	if (at_exit)
+		emit_load(e, RDX, mem_at(RSP, FRAME(duration)));
+	emit_lea(e, RSP, mem_at(RSP, FRAME_SIZE));
 }
 
 void read_emit(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,

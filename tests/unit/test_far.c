@@ -1,0 +1,594 @@
+/*
+ * Values on stacks that nobody knows, as coroutines have: what trampolines read there themselves
+ * (X12), how much of the stack that takes (T8), and a signal at every instruction of it, whose
+ * handler hits, jumps away, forks, goes to another coroutine or ends the thread.
+ */
+#include <pthread.h>
+#include <stdbool.h>
+#include <ucontext.h>
+
+#include "../../src/control/code/decode.h"
+#include "../../src/control/codegen/gather_code.h"
+#include "../../src/control/codegen/read_code.h"
+#include "../../src/control/trampoline/trampoline.h"
+#include "../../src/shared/program.h"
+#include "../../src/shared/reads.h"
+#include "../../src/shared/unwind.h"
+#include "rig.h"
+#include "thin.h"
+
+#define TEXT RIG_SIX /* the rig's event, with a string instead */
+#define LONGEST 256
+#define SHORT 100 /* characters that a small image has room for */
+#define SAVED (128 + 40) /* the red zone, and what every trampoline saves */
+#define CODE_ROOM 8192
+#define STACK_SIZE 65536
+#define TRAP_FLAG 0x100
+
+static struct {
+	struct dt_program head;
+	struct dt_op ops[3];
+} program = { { .id = TEXT, .size_max = 16 + LONGEST + 40, .op_count = 3, .rip = 1 },
+	      { { DT_OP_REG, 7, 0, 0 },
+		{ DT_OP_STRING, 1, LONGEST, DT_STRING_NUL },
+		{ DT_OP_UNREADABLE, 0, 0, 0 } } };
+
+static struct tramp_event event = { .id = TEXT,
+				    .keep_red_zone = true,
+				    .program = &program.head,
+				    .program_size = sizeof(program) };
+
+static const char literal[] __attribute__((aligned(64))) = "twenty bytes of text";
+static char texts[DT_PAGE] __attribute__((aligned(4096)));
+
+/* A function with a probe. */
+void far_hit(const char *text);
+extern const char far_site[], far_site_end[];
+void *far_code;
+__asm__(".text\n"
+	".globl far_hit\n"
+	"far_hit:\n"
+	"	jmp *far_code(%rip)\n"
+	"far_site:\n"
+	"	.byte 0x90, 0x90\n"
+	"	lea (%rsp), %rsp\n"
+	"far_site_end:\n"
+	"	ret\n");
+
+/* ---- a target -------------------------------------------------------------------------------- */
+
+static void *map_near(const void *what, size_t size)
+{
+	for (uint64_t distance = 16 << 20; distance < 1u << 30; distance += 16 << 20) {
+		uint64_t hint = ((uint64_t)what - distance) & ~4095ULL;
+		void *at = mmap((void *)hint, size, PROT_READ | PROT_WRITE | PROT_EXEC,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+		if (at != MAP_FAILED)
+			return at;
+	}
+	fail_msg("no memory near the test");
+	return NULL;
+}
+
+static void emit(void)
+{
+	struct tramp_env env = { .control = taddr_of((uint64_t)rig_control),
+				 .slots = taddr_of((uint64_t)rig_state->slots),
+				 .pool = taddr_of((uint64_t)rig_pool) };
+	struct tramp_event *events[] = { &event };
+	size_t length = (size_t)(far_site_end - far_site), count = 0;
+	struct insn insns[4];
+
+	for (size_t at = 0; at < length; at += insns[count++].length)
+		assert_true(decode((const uint8_t *)far_site + at, length - at,
+				   taddr_of((uint64_t)far_site + at), &insns[count]));
+	struct tramp tramp = {
+		.insns = insns, .insn_count = count, .events = events, .event_count = 1
+	};
+	far_code = map_near(far_site, CODE_ROOM);
+	assert_true(trampoline_room(&tramp) <= CODE_ROOM);
+	assert_null(trampoline_emit(&tramp, &env, far_code, CODE_ROOM,
+				    taddr_of((uint64_t)far_code)));
+}
+
+static uint64_t routine(const char *name)
+{
+	Dl_info agent;
+
+	assert_true(dladdr(rig_slow, &agent));
+	void *at = dlsym(dlopen(agent.dli_fname, RTLD_NOW | RTLD_NOLOAD), name);
+	assert_non_null(at);
+	return (uint64_t)at;
+}
+
+/* The literal and `texts` are memory that stays. */
+static void note_memory(void)
+{
+	rig_control->stable[0] = (struct dt_range){ (uint64_t)literal & ~(DT_PAGE - 1),
+						    ((uint64_t)literal | (DT_PAGE - 1)) + 1 };
+	rig_control->stable[1] =
+		(struct dt_range){ (uint64_t)texts, (uint64_t)texts + sizeof(texts) };
+}
+
+static void open_reader(struct rig_trace *trace)
+{
+	rig_open_trace(trace);
+	struct event_type *type = &trace->types.items[TEXT];
+	type->is_variable = true;
+	type->size = 16;
+	type->field_count = 2;
+	for (int i = 0; i < 2; i++)
+		type->fields[i].type = FIELD_STRING, type->fields[i].size = 0,
+		type->fields[i].offset = 0;
+	RIG_OK(writer_update(trace->writer, &trace->clock));
+	rig_open_reader(trace);
+}
+
+static void up(struct rig_trace *trace)
+{
+	static const char *const names[DT_READS] = { "dt_read_text", "dt_read_bytes", "dt_read_end",
+						     "dt_read_key", "dt_read_frames" };
+
+	rig_up(64, 64, DT_FOLLOW_FORK);
+	note_memory();
+	for (int i = 0; i < DT_READS; i++)
+		rig_control->reads[i] = routine(names[i]);
+	rig_control->slow = (uint64_t)rig_slow;
+	rig_control->gather = (uint64_t)rig_gather;
+	rig_control->sizes[TEXT] = DT_SIZE_VARIES;
+	emit();
+	open_reader(trace);
+}
+
+static void down(struct rig_trace *trace)
+{
+	munmap(far_code, CODE_ROOM);
+	rig_remove(trace);
+	rig_down();
+}
+
+/* ---- a coroutine ----------------------------------------------------------------------------- */
+
+static char stack[STACK_SIZE] __attribute__((aligned(4096)));
+static __thread ucontext_t here, there;
+
+static void on_stack(char *memory, size_t size, void (*run)(void))
+{
+	getcontext(&there);
+	there.uc_stack.ss_sp = memory;
+	there.uc_stack.ss_size = size;
+	there.uc_link = &here;
+	makecontext(&there, run, 0);
+	swapcontext(&here, &there);
+}
+
+/* The agent finds no stack for itself: only what a trampoline does alone is recorded. */
+static uint64_t take_stacks(void)
+{
+	return __atomic_exchange_n(&rig_state->stacks_busy, ~0ULL, __ATOMIC_SEQ_CST);
+}
+
+static void give_stacks(uint64_t busy)
+{
+	__atomic_store_n(&rig_state->stacks_busy, busy, __ATOMIC_SEQ_CST);
+}
+
+static void alone(const char *text)
+{
+	uint64_t busy = take_stacks();
+
+	far_hit(text);
+	give_stacks(busy);
+}
+
+/* Makes room in the chunk; false: there was some. */
+static bool make_room(void)
+{
+	if ((uint32_t)rig_my_slot()->reserve + 1024 <= rig_my_slot()->limit)
+		return false;
+	far_hit(literal);
+	return true;
+}
+
+/* ---- what is recorded ------------------------------------------------------------------------ */
+
+static unsigned compared;
+
+/* The event that the agent writes, and the one of the trampoline. */
+static void compare(const char *text, bool is_short)
+{
+	uint64_t events[2][64];
+
+	for (int way = 0; way < 2; way++) {
+		while (make_room())
+			compared++;
+		struct dt_slot *slot = rig_my_slot();
+		uint64_t *at = (uint64_t *)((char *)rig_pool + (uint32_t)slot->reserve);
+		struct dt_regs regs = { .general = { [7] = (uint64_t)text } };
+
+		if (!way)
+			assert_int_equal(rig_gather_raw(&regs, &program), 1);
+		else if (is_short)
+			alone(text);
+		else
+			far_hit(text);
+		memcpy(events[way], at, sizeof(events[way]));
+		compared++;
+	}
+	assert_memory_equal(events[0] + 1, events[1] + 1, sizeof(events[0]) - 8);
+}
+
+/* Every length at every offset. */
+static void compare_all(void)
+{
+	far_hit(texts);
+	far_hit(literal);
+	compared = 2;
+	compare(NULL, true);
+	for (unsigned length = 0; length < LONGEST + 9; length++) {
+		for (unsigned offset = 0; offset < 17; offset += offset < 9 ? 1 : 7) {
+			memset(texts, 0xff, 512);
+			for (unsigned i = 0; i < length; i++)
+				texts[offset + i] = (char)('a' + (i * 7 + length) % 26);
+			if (length > 3 && offset == 3)
+				memcpy(texts + offset + length / 2, "\xc3\xa4", 2);
+			texts[offset + length] = 0;
+			compare(texts + offset, length <= SHORT && offset != 3);
+		}
+	}
+	memset(texts, 'a', sizeof(texts));
+	texts[sizeof(texts) - 1] = 0;
+	for (unsigned length = 0; length < 40; length++)
+		compare(texts + sizeof(texts) - 1 - length, true);
+}
+
+/* X12 */
+static void test_both_ways_say_the_same(void **unused)
+{
+	struct rig_trace trace;
+
+	up(&trace);
+	on_stack(stack, sizeof(stack), compare_all);
+	rig_finish(&trace);
+	assert_int_equal(trace.types.items[TEXT].hits, compared);
+	assert_int_equal(trace.totals.lost + trace.totals.holes, 0);
+	down(&trace);
+}
+
+static char *page;
+
+static void read_page(void)
+{
+	far_hit(literal);
+	far_hit(page);
+	assert_int_equal(munmap(page, DT_PAGE), 0);
+	far_hit(page);
+}
+
+/* X12: memory that may go away is left to the agent, although its page is known. */
+static void test_other_memory_is_the_agents(void **unused)
+{
+	char expected[64];
+	struct rig_trace trace;
+
+	up(&trace);
+	page = mmap(NULL, DT_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	strcpy(page, "here");
+	rig_state->pages[(uint64_t)page / DT_PAGE % DT_PAGES] = (uint64_t)page + DT_PAGE;
+	on_stack(stack, sizeof(stack), read_page);
+	rig_finish(&trace);
+	snprintf(expected, sizeof(expected), "\"(unreadable 0x%lx)\"", (uint64_t)page);
+	assert_int_equal(rig_judge(&trace, expected).events, 1);
+	assert_int_equal(rig_judge(&trace, "\"here\"").events, 1);
+	assert_int_equal(trace.types.items[TEXT].hits, 3);
+	down(&trace);
+}
+
+/* ---- the stack ------------------------------------------------------------------------------- */
+
+#define PAINT 0xa5
+static uint64_t depth;
+
+/* Bytes below the return address of far_hit, whose function's frame is above `top`. */
+static void measure_depth(const char *text, bool by_trampoline)
+{
+	char *mark = __builtin_frame_address(0), *low = stack + 4096, *at = low;
+
+	memset(low, PAINT, (size_t)(mark - 512 - low));
+	uint64_t rsp;
+	uint64_t busy = by_trampoline ? take_stacks() : 0;
+	__asm__ volatile("movq %%rsp, %0\n\tleaq -256(%%rsp), %%rsp\n\tcall far_hit\n\t"
+			 "leaq 256(%%rsp), %%rsp"
+			 : "=&r"(rsp)
+			 : "D"(text)
+			 : "rax", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "memory", "cc");
+	if (by_trampoline)
+		give_stacks(busy);
+	while (at < mark && (unsigned char)*at == PAINT)
+		at++;
+	depth = rsp - 256 - 8 - (uint64_t)at;
+}
+
+static void check_depths(void)
+{
+	uint64_t most = SAVED + (uint64_t)gather_stack(&event);
+
+	far_hit(literal);
+	measure_depth(literal, true);
+	assert_in_range(depth, 200, most);
+	memset(texts, 'a', 512);
+	texts[512] = 0;
+	for (unsigned length = 0; length < 512; length++) {
+		measure_depth(texts + 512 - length, false); /* the agent's ways */
+		assert_in_range(depth, 200, most);
+	}
+}
+
+/* T8 */
+static void test_depth(void **unused)
+{
+	struct rig_trace trace;
+
+	up(&trace);
+	assert_int_equal(read_far_stack(&event, false), 0);
+	on_stack(stack, sizeof(stack), check_depths);
+	rig_finish(&trace);
+	assert_int_equal(trace.types.items[TEXT].hits, 514);
+	down(&trace);
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+#define CALLEE 0x123000ULL
+#define CALLER 0x456789ULL
+#define SLOT_OF_NOBODY 5
+
+static uint8_t *(*read_frames)(const struct dt_control *, const struct dt_slot *, uint64_t pc,
+			       uint64_t sp, uint64_t bp, uint8_t *field);
+
+/* Keeps a row as target/row_cache.c does. */
+static void keep_row(uint64_t key, uint64_t rule)
+{
+	rig_state->rows[key % DT_ROWS_CACHED] =
+		((key / DT_ROWS_CACHED) << DT_TURN_BITS | rig_control->rows_turn) << 21 | rule;
+}
+
+/* The frames from CALLEE on, up to `most`; 0: gave up. */
+static uint32_t frames_from(const uint64_t *sp, uint32_t most, uint64_t *frames)
+{
+	uint64_t field[32];
+
+	field[0] = most | DT_READ_SHALLOW;
+	if (!read_frames(rig_control, &rig_slots[SLOT_OF_NOBODY], CALLEE, (uint64_t)sp, 0,
+			 (uint8_t *)field))
+		return 0;
+	memcpy(frames, field + 1, (uint32_t)field[0] * 8);
+	return (uint32_t)field[0];
+}
+
+/* T7 */
+static void test_frames_of_the_page(void **unused)
+{
+	char *memory = mmap(NULL, 3 * DT_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			    -1, 0);
+	uint64_t *end = (uint64_t *)(memory + 2 * DT_PAGE), frames[32];
+
+	rig_up(4, 4, 0);
+	read_frames = (void *)routine("dt_read_frames");
+	rig_control->rows_turn = 1;
+	keep_row(CALLEE + 1, DT_CFA_RSP | 56); /* a word before the end */
+	keep_row(CALLER, DT_CFA_END);
+	assert_int_equal(mprotect(end, DT_PAGE, PROT_NONE), 0);
+	end[-2] = end[-DT_PAGE / 8 - 2] = CALLER;
+	assert_int_equal(frames_from(end - 8, 20, frames), 2);
+	assert_true(frames[0] == CALLEE && frames[1] == CALLER);
+	assert_int_equal(frames_from(end - 8, 2 | DT_READ_PART, frames), 0);
+	assert_int_equal(frames_from(end - 8, 3 | DT_READ_PART, frames), 2);
+	/* the page behind may be anything, at its very start, too */
+	assert_int_equal(frames_from(end - 7, 20, frames), 0);
+	assert_int_equal(frames_from(end, 20, frames), 0);
+	assert_int_equal(frames_from(end - DT_PAGE / 8 - 8, 20, frames), 2);
+	assert_int_equal(frames_from(end - DT_PAGE / 8 - 7, 20, frames), 0);
+	/* unless it stays, or is of the thread's own stack */
+	rig_control->stable[0] = (struct dt_range){ (uint64_t)memory, (uint64_t)end };
+	end[-DT_PAGE / 8 - 1] = CALLER;
+	assert_int_equal(frames_from(end - DT_PAGE / 8 - 7, 20, frames), 2);
+	assert_int_equal(frames_from(end - 7, 20, frames), 0);
+	rig_control->stable[0].end = 0;
+	rig_state->own_stacks[SLOT_OF_NOBODY].start = (uint64_t)end - 2 * DT_PAGE;
+	rig_state->own_stacks[SLOT_OF_NOBODY].size = 1;
+	assert_int_equal(frames_from(end - DT_PAGE / 8 - 7, 20, frames), 2);
+	/* code without a table ends the walk */
+	keep_row(CALLER, DT_CFA_NONE);
+	assert_int_equal(frames_from(end - 8, 20, frames), 3);
+	assert_true(frames[1] == CALLER && frames[2] == DT_FRAME_UNKNOWN);
+	assert_int_equal(frames_from(end - 8, 2, frames), 2);
+	rig_state->rows[CALLER % DT_ROWS_CACHED] = 0; /* it has to be searched */
+	assert_int_equal(frames_from(end - 8, 20, frames), 0);
+	munmap(memory, 3 * DT_PAGE);
+	rig_down();
+}
+
+/* ---- a signal at every instruction ----------------------------------------------------------- */
+
+enum what { HITS, JUMPS, FORKS, SWAPS, ENDS, WHATS };
+
+static __thread struct {
+	enum what what;
+	unsigned steps, at; /* the handler acts at that one; 0: never */
+	bool on, acted;
+	pid_t child;
+} stepping;
+static __thread sigjmp_buf away;
+static __thread ucontext_t handler, aside;
+static unsigned inner;
+
+static void hit_aside(void)
+{
+	far_hit(literal + 2);
+	inner++;
+}
+
+static void act(void)
+{
+	static __thread char other[STACK_SIZE];
+
+	stepping.acted = true;
+	for (int i = 0; i < 3; i++, inner++)
+		far_hit(literal + 1);
+	if (stepping.what == JUMPS)
+		siglongjmp(away, 1);
+	if (stepping.what == FORKS)
+		stepping.child = fork();
+	if (stepping.what == ENDS)
+		pthread_exit(NULL);
+	if (stepping.what == SWAPS) {
+		getcontext(&aside);
+		aside.uc_stack.ss_sp = other;
+		aside.uc_stack.ss_size = sizeof(other);
+		aside.uc_link = &handler;
+		makecontext(&aside, hit_aside, 0);
+		swapcontext(&handler, &aside);
+	}
+}
+
+static void on_step(int number, siginfo_t *info, void *context)
+{
+	greg_t *flags = &((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL];
+
+	(void)number;
+	(void)info;
+	if (stepping.on && ++stepping.steps != stepping.at)
+		return;
+	*flags &= ~TRAP_FLAG;
+	if (stepping.on) {
+		stepping.on = false;
+		act();
+	}
+}
+
+static void hit_stepped(void)
+{
+	stepping.on = true;
+	__writeeflags(__readeflags() | TRAP_FLAG);
+	far_hit(literal);
+	stepping.on = false;
+	__asm__ volatile("nop"); /* the last step */
+	if (!stepping.child)
+		_exit(0);
+}
+
+static void hit_once(void)
+{
+	far_hit(literal);
+}
+
+/* In a thread of its own. Gives the instructions of a hit. */
+static void *interrupt(void *argument)
+{
+	char *memory = malloc(STACK_SIZE);
+
+	stepping.child = -1;
+	stepping.what = *(enum what *)argument % WHATS;
+	stepping.at = *(unsigned *)argument / WHATS;
+	on_stack(memory, STACK_SIZE, hit_once); /* the agent looks */
+	if (!sigsetjmp(away, 1))
+		on_stack(memory, STACK_SIZE, hit_stepped);
+	if (stepping.child > 0) {
+		int status;
+
+		assert_int_equal(waitpid(stepping.child, &status, 0), stepping.child);
+		assert_int_equal(status, 0);
+	}
+	/* whatever has happened: the trampoline reads by itself */
+	uint64_t busy = take_stacks();
+	on_stack(memory, STACK_SIZE, hit_once);
+	give_stacks(busy);
+	free(memory);
+	return (void *)(uint64_t)stepping.steps;
+}
+
+static unsigned interrupt_at(enum what what, unsigned at)
+{
+	struct sigaction action = { .sa_sigaction = on_step, .sa_flags = SA_SIGINFO };
+	unsigned argument = at * WHATS + what;
+	struct rig_trace trace;
+	pthread_t thread;
+	void *steps;
+
+	up(&trace);
+	inner = 0;
+	assert_int_equal(sigaction(SIGTRAP, &action, NULL), 0);
+	assert_int_equal(pthread_create(&thread, NULL, interrupt, &argument), 0);
+	assert_int_equal(pthread_join(thread, &steps), 0);
+	rig_finish(&trace);
+	uint64_t hits = trace.types.items[TEXT].hits, holes = trace.totals.holes;
+	assert_int_equal(trace.totals.lost, 0);
+	assert_int_equal(inner, at ? 3 + (what == SWAPS) : 0);
+	if (!at || what == HITS || what == SWAPS) {
+		assert_int_equal(hits, 3 + inner);
+	} else if (what == FORKS) {
+		assert_in_range(hits, 3 + inner, 4 + inner); /* the child goes on, too */
+	} else {
+		unsigned others = what == ENDS ? 1 : 2;
+
+		assert_in_range(hits + holes, others + inner, others + 1 + inner);
+		assert_in_range(holes, 0, 1);
+	}
+	if (what != JUMPS && what != ENDS)
+		assert_int_equal(holes, 0);
+	down(&trace);
+	return (unsigned)(uint64_t)steps;
+}
+
+static void interrupt_everywhere(enum what what)
+{
+	unsigned total = interrupt_at(what, 0);
+
+	assert_in_range(total, 80, 400);
+	for (unsigned at = 1; at < total; at += what == HITS ? THIN(1, 3) : THIN(5, 11))
+		interrupt_at(what, at);
+}
+
+static void test_handler_hits(void **unused)
+{
+	interrupt_everywhere(HITS);
+}
+
+static void test_handler_jumps_away(void **unused)
+{
+	interrupt_everywhere(JUMPS);
+}
+
+static void test_handler_forks(void **unused)
+{
+	interrupt_everywhere(FORKS);
+}
+
+static void test_handler_goes_to_another_coroutine(void **unused)
+{
+	interrupt_everywhere(SWAPS);
+}
+
+static void test_handler_ends_the_thread(void **unused)
+{
+	interrupt_everywhere(ENDS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_both_ways_say_the_same),
+		cmocka_unit_test(test_other_memory_is_the_agents),
+		cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_frames_of_the_page),
+		cmocka_unit_test(test_handler_hits),
+		cmocka_unit_test(test_handler_jumps_away),
+		cmocka_unit_test(test_handler_forks),
+		cmocka_unit_test(test_handler_goes_to_another_coroutine),
+		cmocka_unit_test(test_handler_ends_the_thread),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
