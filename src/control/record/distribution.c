@@ -3,25 +3,19 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "histogram.h"
-
-#define STEPS (1u << DISTRIBUTION_BITS)
-#define ROWS 60u
+#define STEPS DISTRIBUTION_STEPS
+#define ROWS DISTRIBUTION_ROWS
 #define LINEAR_BARS 20u
 
 static_assert(DISTRIBUTION_BARS_MAX >= 2 * 64 + 1, "a bar per power of two");
-
-struct distribution_half {
-	uint64_t *rows[ROWS]; /* STEPS counts each; NULL: none of its values came */
-};
 
 static uint64_t magnitude_of(int64_t value)
 {
 	return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
 }
 
-/* A value's count; NULL: out of memory. */
-static uint64_t *cell_of(struct distribution *distribution, bool is_negative, uint32_t bucket)
+uint64_t *distribution_cell(struct distribution *distribution, bool is_negative,
+			    uint32_t bucket)
 {
 	struct distribution_half **half = &distribution->halves[is_negative];
 
@@ -34,29 +28,13 @@ static uint64_t *cell_of(struct distribution *distribution, bool is_negative, ui
 	return *row + bucket % STEPS;
 }
 
-bool distribution_add(struct distribution *distribution, int64_t value, uint64_t times)
-{
-	uint64_t *cell = cell_of(distribution, value < 0,
-				 histogram_bucket(magnitude_of(value), DISTRIBUTION_BITS));
-
-	if (!cell)
-		return false;
-	*cell += times;
-	if (!distribution->count || value < distribution->min)
-		distribution->min = value;
-	if (!distribution->count || value > distribution->max)
-		distribution->max = value;
-	distribution->count += times;
-	distribution->sum = (int64_t)((uint64_t)distribution->sum + (uint64_t)value * times);
-	return true;
-}
-
 /* Makes all cells that `other` has. */
 static bool reserve(struct distribution *distribution, const struct distribution *other)
 {
 	for (unsigned sign = 0; sign < 2; sign++)
 		for (uint32_t i = 0; other->halves[sign] && i < ROWS; i++) {
-			if (other->halves[sign]->rows[i] && !cell_of(distribution, sign, i * STEPS))
+			if (other->halves[sign]->rows[i] &&
+			    !distribution_cell(distribution, sign, i * STEPS))
 				return false;
 		}
 	return true;
@@ -71,7 +49,7 @@ bool distribution_merge(struct distribution *distribution, const struct distribu
 			const uint64_t *row = other->halves[sign]->rows[i / STEPS];
 
 			if (row && row[i % STEPS])
-				*cell_of(distribution, sign, i) += row[i % STEPS];
+				*distribution_cell(distribution, sign, i) += row[i % STEPS];
 		}
 	if (other->count && (!distribution->count || other->min < distribution->min))
 		distribution->min = other->min;

@@ -9,9 +9,20 @@
 #define DYNTRACE_DISTRIBUTION_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "histogram.h"
+
 #define DISTRIBUTION_BITS 5u /* 32 steps per power of two: within 1.6% of the true value */
+
+#define DISTRIBUTION_STEPS (1u << DISTRIBUTION_BITS)
+#define DISTRIBUTION_ROWS 60u
+
+struct distribution_half {
+	/* DISTRIBUTION_STEPS counts each; NULL: none of its values came */
+	uint64_t *rows[DISTRIBUTION_ROWS];
+};
 
 struct distribution {
 	uint64_t count;
@@ -20,8 +31,33 @@ struct distribution {
 	struct distribution_half *halves[2]; /* values from 0 on, and below; NULL: none */
 };
 
-/* Adds a value so many times; false: out of memory, and nothing was added. */
-bool distribution_add(struct distribution *distribution, int64_t value, uint64_t times);
+/* The count of a bucket, whose row is made first if it isn't there; NULL: out of memory. */
+uint64_t *distribution_cell(struct distribution *distribution, bool is_negative, uint32_t bucket);
+
+/* Adds a value so many times; false: out of memory, and nothing was added. Inline: the reader adds
+ * each call. */
+static inline bool distribution_add(struct distribution *distribution, int64_t value,
+				    uint64_t times)
+{
+	uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+	uint32_t bucket = histogram_bucket(magnitude, DISTRIBUTION_BITS);
+	const struct distribution_half *half = distribution->halves[value < 0];
+	uint64_t *row = half ? half->rows[bucket / DISTRIBUTION_STEPS] : NULL;
+	uint64_t *cell = row ? row + bucket % DISTRIBUTION_STEPS :
+			       distribution_cell(distribution, value < 0, bucket);
+
+	if (!cell)
+		return false;
+	*cell += times;
+	if (!distribution->count || value < distribution->min)
+		distribution->min = value;
+	if (!distribution->count || value > distribution->max)
+		distribution->max = value;
+	distribution->count += times;
+	distribution->sum = (int64_t)((uint64_t)distribution->sum + (uint64_t)value * times);
+	return true;
+}
+
 /* Adds all values of another one; false: out of memory, and nothing was added. */
 bool distribution_merge(struct distribution *distribution, const struct distribution *other);
 void distribution_free(struct distribution *distribution);

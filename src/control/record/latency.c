@@ -196,13 +196,14 @@ static void push(struct reading *reading, uint32_t id)
 	function->top = (uint32_t)stream->calls.count++;
 }
 
-/* The call is valid until the next push. */
-static const struct latency_call *pop(struct reading *reading)
+/* Takes the innermost call off, which is one of that function. It is valid until the next push. */
+static inline const struct latency_call *pop(struct reading *reading,
+					     struct latency_function *function)
 {
 	struct latency_stream *stream = reading->stream;
 	const struct latency_call *call = &stream->calls.items[--stream->calls.count];
 
-	function_at(reading, call->id)->top = call->below;
+	function->top = call->below;
 	return call;
 }
 
@@ -210,7 +211,8 @@ static const struct latency_call *pop(struct reading *reading)
 static void drop(struct reading *reading)
 {
 	struct latency_stream *stream = reading->stream;
-	const struct latency_call *call = pop(reading);
+	const struct latency_call *call =
+		pop(reading, function_at(reading, vec_last(&stream->calls)->id));
 
 	if (call->below != LATENCY_NONE)
 		stream->calls.items[call->below].inside += call->inside;
@@ -243,10 +245,9 @@ static void count_cut(struct reading *reading, uint32_t id)
 }
 
 /* `call` is NULL if its entry isn't there. */
-static void count_call(struct reading *reading, uint32_t id, const struct latency_call *call,
-		       uint64_t duration)
+static inline void count_call(struct reading *reading, struct latency_function *function,
+			      const struct latency_call *call, uint64_t duration)
 {
-	struct latency_function *function = &reading->latency->functions[id];
 	struct latency_stream *stream = reading->stream;
 	uint64_t children = call ? call->children : 0, inside = call ? call->inside : 0;
 
@@ -266,19 +267,20 @@ static void count_call(struct reading *reading, uint32_t id, const struct latenc
 static void end_call(struct reading *reading, uint32_t id, uint64_t duration)
 {
 	struct latency_stream *stream = reading->stream;
-	uint32_t top = function_at(reading, id)->top;
+	struct latency_function *function = function_at(reading, id);
+	uint32_t top = function->top;
 
 	duration = duration < INT64_MAX ? duration : INT64_MAX;
 	if (!stream || top == LATENCY_NONE) {
 		if (stream && is_cut(reading, duration))
 			count_cut(reading, id);
 		else
-			count_call(reading, id, NULL, duration);
+			count_call(reading, function, NULL, duration);
 		return;
 	}
 	while (stream->calls.count - 1 > top)
 		drop(reading);
-	count_call(reading, id, pop(reading), duration);
+	count_call(reading, function, pop(reading, function), duration);
 }
 
 static void begin_batch(struct reading *reading)
