@@ -1,10 +1,13 @@
 """A debugger is attached when tracing ends: no thread can be stopped, so the probes stay, off. Status and words are true, the trace is
 whole, and a later detach cleans up."""
+import os
+import resource
+import signal
 import subprocess
 
 import pytest
 
-from harness import Snapshot, Trace
+from harness import Snapshot, Trace, state, until
 
 
 class Debugger:
@@ -54,6 +57,34 @@ def test_trace_ends_under_a_debugger(dyntrace, program, processes, words):
     again = dyntrace.start_trace(target.pid, "--probe", "foo")
     target.go().wait_ready()
     assert again.stop().names() == {"foo": 2000}
+    target.finish()
+
+
+@pytest.mark.parametrize("words, limit", [(["-q"], None), (["--json"], None), ([], 200000), (["-q"], 200000), (["--json"], 200000)],
+                         ids=["quiet", "json", "unwritten", "quiet-unwritten", "json-unwritten"])
+def test_that_the_agent_stays_is_always_said(dyntrace, program, processes, words, limit):
+    """With -q and --json, and beside another error, too: here a trace that can't be written to its end."""
+    target = program("spin", "--calls", 200000, "--rounds", 2).wait_ready()
+    before = Snapshot(target.pid)
+    command = [dyntrace.path, "trace", "-p", target.pid, "-o", dyntrace.new_output(), "--probe", "foo", *words]
+    tracing = processes.start(command, stderr=subprocess.PIPE, text=True)
+    until(lambda: Snapshot(target.pid).text != before.text, "the probe")
+    if limit:
+        resource.prlimit(tracing.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    os.kill(tracing.pid, signal.SIGSTOP)
+    until(lambda: state(tracing.pid) == "T", "dyntrace to be stopped")
+    target.go().wait_ready()
+    debugger = Debugger(processes, target.pid)
+    tracing.send_signal(signal.SIGINT)
+    os.kill(tracing.pid, signal.SIGCONT)
+    _, errors = tracing.communicate(timeout=60)
+    assert tracing.returncode == 125
+    assert errors.count(f"dyntrace: the agent stays in process {target.pid}: ") == 1 and "its probes are off" in errors, errors
+    assert ("File too large" in errors) == (limit is not None), errors
+    debugger.leave()
+    dyntrace("detach", target.pid)
+    before.assert_unchanged()
+    target.go().wait_ready()
     target.finish()
 
 

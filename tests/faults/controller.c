@@ -574,6 +574,73 @@ static struct error *act_detach(struct fixture *f)
 	return error;
 }
 
+/* Calls of all functions, of which the session reads none. */
+static void target_run_unread(void)
+{
+	uint64_t until = now_ms() + PATIENCE_MS, from[FUNCTIONS];
+	size_t i = 0;
+
+	for (size_t j = 0; j < FUNCTIONS; j++)
+		from[j] = calls_of(j, true);
+	target_go();
+	while (i < FUNCTIONS && now_ms() < until) {
+		if (calls_of(i, true) < from[i] + CALLS_MORE)
+			usleep(500);
+		else
+			i++;
+	}
+	__atomic_store_n(&shared->paused, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&shared->standing, __ATOMIC_SEQ_CST) != THREADS && now_ms() < until)
+		usleep(500);
+}
+
+/* Events of each kind in the buffers, none in the trace; no thread is in a call. */
+static void prepare_full(struct fixture *f)
+{
+	const struct tracepoint_spec kept_at_exit = { .location = "work_4",
+						      .name = "fourth",
+						      .kind = TRACEPOINT_FUNCTION,
+						      .filter = "duration >= 0" };
+
+	prepare_usual(f);
+	if (!fine(session_add(f->session, &kept_at_exit, NULL), "add"))
+		exit(1);
+	target_run_unread();
+}
+
+/* Every call is recorded or lost, and the summary says so. */
+static struct error *act_end(struct fixture *f)
+{
+	struct session_summary summary = { 0 };
+	struct error *error = session_end(f->session, &summary);
+	uint64_t events = 0, lost = 0;
+
+	verdict->left = summary.left;
+	verdict->events = summary.totals.events;
+	verdict->summed_up = true;
+	if (inject_has_killed())
+		return error;
+	for (size_t i = 0; i < session_tracepoint_count(f->session); i++) {
+		struct tracepoint_info info = session_tracepoint(f->session, i);
+		uint64_t calls = calls_of((size_t)function_of(info.location), true);
+
+		if (hits_of(&info) != calls)
+			trouble("%s: %llu calls, %llu hits", info.name, (unsigned long long)calls,
+				(unsigned long long)hits_of(&info));
+		if (!info.tracer || strcmp(info.tracer, "count") != 0) {
+			events += info.hits + info.exits;
+			lost += info.lost + info.exits_lost;
+		}
+	}
+	if (summary.totals.events != events ||
+	    summary.totals.lost + summary.totals.holes != lost)
+		trouble("%llu events and %llu lost, in the summary %llu and %llu",
+			(unsigned long long)events, (unsigned long long)lost,
+			(unsigned long long)summary.totals.events,
+			(unsigned long long)(summary.totals.lost + summary.totals.holes));
+	return error;
+}
+
 static struct error *act_clean(struct fixture *f)
 {
 	struct takeover takeover = { 0 };
@@ -804,6 +871,12 @@ const struct operation operations[] = {
 	  .judge = judge_counted,
 	  .execs = true },
 	{ .name = "detach", .act = act_detach, .ends = true },
+	{ .name = "end",
+	  .act = act_end,
+	  .prepare = prepare_full,
+	  .ends = true,
+	  .stands = true,
+	  .writes = true },
 	{ .name = "clean", .act = act_clean, .kills = true, .ends = true },
 	{ .name = "inherit", .act = act_inherit, .kills = true },
 };

@@ -203,23 +203,35 @@ static void judge_rest(pid_t pid)
 		trouble("the target doesn't go on without dyntrace");
 }
 
+/* The first line that isn't about losses. */
+static void read_complaint(FILE *file, char *ret_line, size_t size)
+{
+	char line[512];
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (*line != '\n' && !strstr(line, "WARNING: Tracer discarded") && !*ret_line)
+			snprintf(ret_line, size, "%.*s", (int)strcspn(line, "\n"), line);
+	}
+}
+
 /* babeltrace2 reads the trace, and finds the events that the summary has. */
 static void judge_trace(void)
 {
-	char command[256], line[512], first[128] = "";
+	char command[512], said[FAULTS_OUTPUT], line[512], first[128] = "";
 	uint64_t events = 0;
 
+	snprintf(said, sizeof(said), "%s/said", folder);
 	snprintf(command, sizeof(command),
-		 "test ! -e %s/trace/metadata || babeltrace2 --clock-cycles %s/trace 2>&1", folder,
-		 folder);
+		 "test ! -e %s/trace/metadata || babeltrace2 --clock-cycles %s/trace 2> %s", folder,
+		 folder, said);
 	FILE *pipe = popen(command, "r");
-	while (pipe && fgets(line, sizeof(line), pipe)) {
+	while (pipe && fgets(line, sizeof(line), pipe))
 		events += *line == '[';
-		if (*line != '[' && *line != '\n' && !strstr(line, "WARNING: Tracer discarded") &&
-		    !*first)
-			snprintf(first, sizeof(first), "%.*s", (int)strcspn(line, "\n"), line);
-	}
 	int status = pipe ? pclose(pipe) : -1;
+	FILE *complaints = fopen(said, "re");
+	read_complaint(complaints, first, sizeof(first));
+	if (complaints)
+		fclose(complaints);
 	if (status || *first)
 		trouble("babeltrace2: status 0x%x: %s", status, first);
 	else if (events != verdict->events)

@@ -6,7 +6,8 @@ import subprocess
 import pytest
 
 OPERATIONS = ["attach", "add", "add-exits", "add-placed", "add-many", "add-count", "exchange", "rm", "rm-shared", "rm-all", "switch",
-              "add-context", "snapshot", "record", "rotate", "follow-exec", "follow-stay", "follow-count", "detach", "clean", "inherit"]
+              "add-context", "snapshot", "record", "rotate", "follow-exec", "follow-stay", "follow-count", "detach", "end", "clean",
+              "inherit"]
 SLICES = 2
 FACTOR = float(os.environ.get("DYNTRACE_TORTURE", "1"))
 THIN = ["--thin", str(max(int(20 * FACTOR), 1))] if FACTOR < 1 else []

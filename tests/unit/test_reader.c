@@ -20,6 +20,9 @@ static struct dt_chunk *descs;
 #define AHEAD (1ULL << 39)
 static uint64_t now, reader_clock_now;
 static bool thread_is_alive;
+/* Options of the next reader. */
+static const struct reader_pauses *pauses;
+static bool only_inside;
 
 static uint64_t read_clock(void)
 {
@@ -49,6 +52,9 @@ static void set_up_at(struct rig_trace *trace, uint64_t start)
 	options.alive = alive;
 	options.outer = outer;
 	options.clock = read_clock;
+	options.pauses = pauses;
+	options.only_inside = only_inside;
+	options.depth = UINT32_MAX;
 	RIG_OK(reader_create(&options, &trace->reader));
 	words = (uint64_t *)((char *)rig_pool + dt_words_offset());
 	descs = (struct dt_chunk *)((char *)rig_pool + dt_descs_offset(SMALL + BIG));
@@ -68,6 +74,8 @@ static void tear_down(struct rig_trace *trace)
 {
 	rig_remove(trace);
 	rig_down();
+	pauses = NULL;
+	only_inside = false;
 }
 
 static uint64_t *chunk_at(uint32_t index)
@@ -431,29 +439,36 @@ static void test_flush_keeps_order(void **unused)
 
 /* ---- a trace that can't be written -------------------------------------------------------- */
 
-/* V3: a packet that the disk doesn't take is no hit; its events are read again, and counted
- * once. */
-static void test_failed_write_counts_nothing(void **unused)
+/* The files take nothing. */
+static void fail_to_drain(struct rig_trace *trace)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN }, old;
 	struct rlimit before, limit;
-	struct rig_trace trace;
 	size_t chunks = 0;
 
-	set_up(&trace);
-	fill(4, 1, 0, DT_CHUNK_PUBLISHED, 3);
-	fill(0, 1, 1, DT_CHUNK_PUBLISHED, 2); /* in the same packet (V7) */
 	sigaction(SIGXFSZ, &ignore, &old);
 	getrlimit(RLIMIT_FSIZE, &before);
 	limit = before;
 	limit.rlim_cur = 100;
 	setrlimit(RLIMIT_FSIZE, &limit);
-	struct error *error = reader_drain(trace.reader, &chunks);
+	struct error *error = reader_drain(trace->reader, &chunks);
 	setrlimit(RLIMIT_FSIZE, &before);
 	sigaction(SIGXFSZ, &old, NULL);
 	assert_non_null(error);
 	error_free(error);
-	assert_int_equal(hits(&trace), 0);
+	assert_int_equal(hits(trace), 0);
+}
+
+/* V3: a packet that the disk doesn't take is no hit; its events are read again, and counted
+ * once. */
+static void test_failed_write_counts_nothing(void **unused)
+{
+	struct rig_trace trace;
+
+	set_up(&trace);
+	fill(4, 1, 0, DT_CHUNK_PUBLISHED, 3);
+	fill(0, 1, 1, DT_CHUNK_PUBLISHED, 2); /* in the same packet (V7) */
+	fail_to_drain(&trace);
 	assert_false(is_free(4) || is_free(0));
 	assert_int_equal(drain(&trace), 2);
 	assert_int_equal(hits(&trace), 5);
@@ -461,6 +476,45 @@ static void test_failed_write_counts_nothing(void **unused)
 	rig_finish(&trace);
 	assert_int_equal(trace.totals.events, 5);
 	assert_int_equal(rig_judge(&trace, NULL).events, 5);
+	tear_down(&trace);
+}
+
+/* V3: events of a pause are dropped again by the next reading, and don't stand for a missing
+ * one. */
+static void test_failed_write_hides_no_hole(void **unused)
+{
+	struct reader_pauses paused = { .items = { { START, START + 3 } }, .count = 1 };
+	struct rig_trace trace;
+
+	pauses = &paused;
+	set_up(&trace);
+	fill(4, 1, 0, DT_CHUNK_PUBLISHED, 5);
+	descs[4].count = 6; /* its owner counted one more */
+	fail_to_drain(&trace);
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.events, 2);
+	assert_int_equal(trace.totals.holes, 1);
+	tear_down(&trace);
+}
+
+/* V3: what --only-inside leaves out is left out once. */
+static void test_failed_write_leaves_nothing_out(void **unused)
+{
+	struct rig_trace trace;
+
+	only_inside = true;
+	set_up(&trace);
+	trace.types.items[RIG_BARE].has_exit = trace.types.items[RIG_BARE].encloses = true;
+	fill(4, 1, 0, DT_CHUNK_PUBLISHED, 3);
+	uint64_t *third = chunk_at(4) + 6; /* two exits without an entry; then a call */
+	memmove(third + 1, third, 24);
+	*third = header(now - 1, RIG_BARE);
+	descs[4].used += 8;
+	descs[4].count++;
+	fail_to_drain(&trace);
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.events, 2);
+	assert_int_equal(trace.totals.outside, 2);
 	tear_down(&trace);
 }
 
@@ -804,6 +858,8 @@ int main(void)
 		cmocka_unit_test(test_flush_reads_once),
 		cmocka_unit_test(test_flush_keeps_order),
 		cmocka_unit_test(test_failed_write_counts_nothing),
+		cmocka_unit_test(test_failed_write_hides_no_hole),
+		cmocka_unit_test(test_failed_write_leaves_nothing_out),
 		cmocka_unit_test(test_clock_steps_back_in_a_chunk),
 		cmocka_unit_test(test_clock_wraps_and_gaps),
 		cmocka_unit_test(test_clock_near_zero),

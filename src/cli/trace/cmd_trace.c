@@ -337,6 +337,17 @@ static void note_unheard(const struct trace_run *run)
 		cli_note("%s", text);
 }
 
+/* Told however it ends, with -q and --json, too: the target isn't as it was. Its probes stay: that
+ * is an error, if there is no other. */
+static struct error *tell_left(const struct session_summary *summary, bool has_failed)
+{
+	if (summary->probes_left && !has_failed)
+		return error_new(ERROR_FAILED, "%s", summary->why);
+	if (summary->left)
+		cli_note("%s", summary->why);
+	return NULL;
+}
+
 static struct error *trace_target(struct trace_run *run)
 {
 	struct session_summary summary;
@@ -368,11 +379,10 @@ static struct error *trace_target(struct trace_run *run)
 			 PLURAL(summary.lines_left_out), summary.lines_why);
 	if (!trace_args.quiet)
 		summary_print(run->session, &summary, run->output, &trace_args.summary);
-	if (!ending && summary.probes_left)
-		ending = error_new(ERROR_FAILED, "%s", summary.why);
+	struct error *left = tell_left(&summary, error || ending);
 	if (error)
 		error_free(ending);
-	return error ? error : ending;
+	return error ? error : ending ? ending : left;
 }
 
 /* Starts the command only for its address space: it never runs. */

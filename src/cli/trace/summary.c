@@ -263,8 +263,6 @@ static void print_notes(const struct session_summary *summary)
 			"the process's filter of system calls was suspended for %" PRIu64
 			" calls of dyntrace's (--no-suspend forbids this)",
 			summary->suspended);
-	if (summary->left && !summary->probes_left) /* that is an error */
-		cli_note("%s", summary->why);
 }
 
 /* CPU time of dyntrace itself, so far; ns. */

@@ -127,8 +127,10 @@ static struct error *record(struct beside *beside)
 	error_free(session_recording(session, false));
 	struct error *ending = session_end(session, &summary);
 	take_counts(beside);
-	if (!ending && summary.probes_left)
+	if (!error && !ending && summary.probes_left)
 		ending = error_new(ERROR_FAILED, "%s", summary.why);
+	else if (summary.left)
+		cli_note("%s", summary.why);
 	if (error)
 		error_free(ending);
 	return error ? error : ending;

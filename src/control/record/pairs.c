@@ -116,13 +116,29 @@ static bool is_single(const struct sift *sift)
 	return false;
 }
 
-/* Moves the pairs of the copy to reader->pairs, and the other events together. */
-static void take_out(struct reader *reader, struct stream *stream, struct walk *walk,
-		     const uint16_t *lengths)
+/* No file took the event. */
+static void lose_one(struct reader *reader, struct stream *stream, uint64_t id)
 {
-	struct sift sift = { .reader = reader, .stream = stream, .walk = walk, .lengths = lengths };
+	reader->unwritten[id]++;
+	stream->unwritten++;
+	reader->totals.lost++;
+	reader->totals.unwritten++;
+}
 
-	sift_events(&sift, is_single);
+/* sift_keeps_fn: there is no memory for pairs, and there won't be another reading. */
+static bool is_kept(const struct sift *sift)
+{
+	uint64_t id = *sift->event & DT_EVENT_ID_MASK;
+
+	if (!is_pair(sift->reader, sift->event))
+		return true;
+	sift->reader->hits[id]--;
+	if (sift->clock <= sift->stream->pairs_until)
+		return false; /* written */
+	lose_one(sift->reader, sift->stream, id - 1);
+	lose_one(sift->reader, sift->stream, id);
+	sift->stream->read++;
+	return false;
 }
 
 /* ---- in order -------------------------------------------------------------------------------- */
@@ -207,14 +223,9 @@ static void uncount(struct reader *reader, const struct pairs *pairs, size_t fro
 static void lose(struct reader *reader, struct stream *stream, const struct pairs *pairs,
 		 size_t from)
 {
-	for (size_t i = from; i < pairs->items.count; i++) {
-		uint64_t id = pairs->events[pairs->items.items[i].at] & DT_EVENT_ID_MASK;
-
-		reader->unwritten[id]++;
-		stream->unwritten++;
-		reader->totals.lost++;
-		reader->totals.unwritten++;
-	}
+	for (size_t i = from; i < pairs->items.count; i++)
+		lose_one(reader, stream,
+			 pairs->events[pairs->items.items[i].at] & DT_EVENT_ID_MASK);
 }
 
 static void observe(struct reader *reader, const struct stream *stream, const struct packet *packet)
@@ -303,14 +314,27 @@ static bool begin(struct reader *reader, size_t events)
 	return vec_reserve(&reader->pairs->items, events);
 }
 
+static struct error *no_memory(void)
+{
+	return error_new(ERROR_FAILED, "out of memory");
+}
+
 struct error *pairs_write(struct reader *reader, struct stream *stream, struct walk *walk,
 			  const uint16_t *lengths)
 {
+	struct sift sift = { .reader = reader, .stream = stream, .walk = walk, .lengths = lengths };
+
 	if (!has_any(reader, walk))
 		return NULL;
-	if (!begin(reader, 2 * walk->count))
-		return error_new(ERROR_FAILED, "out of memory");
-	take_out(reader, stream, walk, lengths);
+	if (!begin(reader, 2 * walk->count)) {
+		struct error *error = no_memory();
+
+		if (!stream_gives_up(&reader->sink, error))
+			return error;
+		sift_events(&sift, is_kept);
+		return NULL;
+	}
+	sift_events(&sift, is_single);
 	struct error *error = write_all(reader, stream);
 	if (!error)
 		stream->read += reader->pairs->count;
@@ -320,8 +344,14 @@ struct error *pairs_write(struct reader *reader, struct stream *stream, struct w
 struct error *pairs_write_entry(struct reader *reader, struct stream *stream,
 				const struct open_call *call)
 {
-	if (!begin(reader, 1))
-		return error_new(ERROR_FAILED, "out of memory");
+	if (!begin(reader, 1)) {
+		struct error *error = no_memory();
+
+		if (!stream_gives_up(&reader->sink, error))
+			return error;
+		lose_one(reader, stream, call->id);
+		return NULL;
+	}
 	add_event(reader->pairs, call->begin, call->id, call->event + 1, call->words, PAIR_ENTRY);
 	reader->hits[call->id]++;
 	return write_all(reader, stream);

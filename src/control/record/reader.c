@@ -114,7 +114,7 @@ struct error *reader_create(const struct reader_options *options, struct reader 
 	reader->lengths = malloc(READAHEAD_LENGTHS * sizeof(*reader->lengths));
 	if (!reader->progress || !reader->streams || !reader->sizes || !reader->hits ||
 	    !reader->unwritten || !reader->tallied || !reader->padding || !reader->buffer ||
-	    !reader->lengths) {
+	    !reader->lengths || !vec_reserve(&reader->entries, reader->pool.chunk_count)) {
 		reader_destroy(reader);
 		return error_new(ERROR_FAILED, "out of memory");
 	}
@@ -238,7 +238,7 @@ static int reader_compare(const void *left, const void *right)
 	return apart ? (apart < 0 ? -1 : 1) : a->index < b->index ? -1 : a->index > b->index;
 }
 
-static struct error *reader_scan(struct reader *reader, enum reader_purpose purpose)
+static void reader_scan(struct reader *reader, enum reader_purpose purpose)
 {
 	struct dt_chunk desc;
 
@@ -253,14 +253,13 @@ static struct error *reader_scan(struct reader *reader, enum reader_purpose purp
 		    !reader_wants(reader, purpose, index, thread, &word))
 			continue;
 		pool_desc(&reader->pool, index, &desc);
-		struct reader_entry entry = { index, thread, desc.sequence, word };
-		if (!vec_push(&reader->entries, entry))
-			return error_new(ERROR_FAILED, "out of memory");
+		assert(reader->entries.count < reader->entries.room);
+		reader->entries.items[reader->entries.count++] =
+			(struct reader_entry){ index, thread, desc.sequence, word };
 	}
 	if (reader->entries.count)
 		qsort(reader->entries.items, reader->entries.count, sizeof(*reader->entries.items),
 		      reader_compare);
-	return NULL;
 }
 
 /* ---- order of chunks ---------------------------------------------------------------------- */
@@ -318,11 +317,11 @@ static struct error *reader_read_thread(struct reader *reader, enum reader_purpo
 static struct error *reader_round(struct reader *reader, enum reader_purpose purpose,
 				  size_t *ret_chunks, bool *ret_gap)
 {
-	struct error *error = reader_scan(reader, purpose);
+	struct error *error = NULL;
 
 	*ret_gap = false;
-	if (!error)
-		readahead_judge(reader);
+	reader_scan(reader, purpose);
+	readahead_judge(reader);
 	for (size_t i = 0, next; !error && i < reader->entries.count; i = next) {
 		const struct reader_entry *first = &reader->entries.items[i];
 
@@ -514,8 +513,8 @@ struct error *reader_finish(struct reader *reader, struct reader_totals *ret_tot
 		reader->totals.buffer_needed = reader_needed_buffer(reader);
 	reader->totals.damaged = reader->sink.losses.damaged || reader->losses.damaged ||
 				 overwritten.damaged;
+	*ret_totals = reader->totals;
 	if (!error) {
-		*ret_totals = reader->totals;
 		error = reader->sink.failure;
 		reader->sink.failure = NULL;
 	}

@@ -193,6 +193,27 @@ static void readout_lose(struct reader *reader, struct stream *stream, struct wa
 	readout_rewind(reader, walk);
 }
 
+/* Drops what isn't for the trace from the copy that walk_events made. */
+static void readout_sift(struct reader *reader, struct stream *stream, struct walk *walk)
+{
+	if (walk->count && stream->skip && !reader->has_pairs) /* else pause_apply does */
+		readout_skip(reader, stream, walk);
+	if (walk->count)
+		pause_apply(reader, stream, walk);
+	if (walk->count && (reader->options.only_inside || reader->options.has_depth))
+		nesting_apply(reader, stream, walk);
+}
+
+/* (V3) The copy counts as never made: its events will be read, and dropped, again. */
+static void readout_take_back(struct reader *reader, struct stream *stream, struct walk *walk,
+			      uint64_t dropped, uint64_t outside)
+{
+	walk_uncount(walk, reader->buffer, walk->count);
+	nesting_forget(stream);
+	stream->read -= dropped;
+	reader->totals.outside = outside;
+}
+
 /* Writes the events that the last walk_events copied. `next`: the chunk behind them. */
 static struct error *readout_write(struct reader *reader, struct stream *stream,
 				   const struct reader_entry *next, struct walk *walk)
@@ -201,21 +222,17 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 		.end = walk->clock,
 		.events = reader->buffer,
 	};
-	uint64_t copied = walk->count;
+	uint64_t copied = walk->count, outside = reader->totals.outside, dropped = stream->read;
 
-	if (walk->count && stream->skip && !reader->has_pairs) /* else pause_apply does */
-		readout_skip(reader, stream, walk);
-	if (walk->count)
-		pause_apply(reader, stream, walk);
-	if (walk->count && (reader->options.only_inside || reader->options.has_depth))
-		nesting_apply(reader, stream, walk);
+	readout_sift(reader, stream, walk);
+	dropped = stream->read - dropped;
 	if (walk->count && reader->has_pairs) {
 		struct error *error =
 			pairs_write(reader, stream, walk,
 				    copied == walk->count ? reader->lengths : NULL);
 
 		if (error) {
-			walk_uncount(walk, reader->buffer, walk->count); /* V3 */
+			readout_take_back(reader, stream, walk, dropped, outside);
 			return error;
 		}
 	}
@@ -232,13 +249,14 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 				 reader->padding[walk->last_id];
 	packet.aside = readahead_aside(reader, next, packet.end, packet.size);
 	struct error *error = stream_write(stream, &reader->sink, &packet);
+	if (error && !stream_gives_up(&reader->sink, error)) {
+		readout_take_back(reader, stream, walk, dropped, outside);
+		stream->pairs_until = walk->clock; /* they are written */
+		return error;
+	}
 	if (error) {
 		walk_uncount(walk, reader->buffer, walk->count); /* V3 */
 		nesting_forget(stream);
-		if (!stream_gives_up(&reader->sink, error)) {
-			stream->pairs_until = walk->clock; /* they are written */
-			return error;
-		}
 		readout_lose(reader, stream, walk);
 		return NULL;
 	}
