@@ -432,7 +432,7 @@ static void hit_aside(void)
 
 static void act(void)
 {
-	static __thread char other[STACK_SIZE];
+	static char other[STACK_SIZE];
 
 	stepping.acted = true;
 	for (int i = 0; i < 3; i++, inner++)
@@ -487,14 +487,12 @@ static void hit_once(void)
 /* In a thread of its own. Gives the instructions of a hit. */
 static void *interrupt(void *argument)
 {
-	char *memory = malloc(STACK_SIZE);
-
 	stepping.child = -1;
 	stepping.what = *(enum what *)argument % WHATS;
 	stepping.at = *(unsigned *)argument / WHATS;
-	on_stack(memory, STACK_SIZE, hit_once); /* the agent looks */
+	on_stack(stack, sizeof(stack), hit_once); /* the agent looks */
 	if (!sigsetjmp(away, 1))
-		on_stack(memory, STACK_SIZE, hit_stepped);
+		on_stack(stack, sizeof(stack), hit_stepped);
 	if (stepping.child > 0) {
 		int status;
 
@@ -503,9 +501,8 @@ static void *interrupt(void *argument)
 	}
 	/* whatever has happened: the trampoline reads by itself */
 	uint64_t busy = take_stacks();
-	on_stack(memory, STACK_SIZE, hit_once);
+	on_stack(stack, sizeof(stack), hit_once);
 	give_stacks(busy);
-	free(memory);
 	return (void *)(uint64_t)stepping.steps;
 }
 
