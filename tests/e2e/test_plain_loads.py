@@ -489,6 +489,7 @@ MISLEADING_CODE = {
     "another_register": "mov $14, %eax; mov $39, %r8d; syscall; ret",
     "end_of_another": "lea 1f - 0x27(%rip), %rax; .byte 0x8b, 0x84, 0xb8; .long 0x27; syscall; ret; 1: .long 14",  # 0x27(%rax, %rdi, 4)
     "middle": "mov $14, %ecx; jmp 1f + 1; 1: mov $0x00ebc889, %eax; syscall; ret" + FUNCTION,  # mov %ecx, %eax; jmp . + 2
+    "middle_of_another": "mov $14, %eax; jmp 1f + 2; mov $39, %eax; 1: mov $0x90909090, %r8d; syscall; ret" + FUNCTION,
     "x32": "mov $0x4000000e, %eax; syscall; ret" + FUNCTION,
 }
 
