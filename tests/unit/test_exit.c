@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unwind.h>
 
+#include "control/codegen/shared_code.h"
 #include "rig.h"
 
 #include "../../src/control/trampoline/trampoline.h"
@@ -117,6 +118,19 @@ static int teardown(void **state)
 	return 0;
 }
 
+static bool shares; /* trampolines call routines (shared_code.h) */
+
+static taddr write_routine(uint32_t kind)
+{
+	uint8_t *at = code + code_used;
+	size_t size;
+
+	assert_true(trampoline_emit_shared(&env, kind, at, SHARED_ROOM, taddr_of((uint64_t)at),
+					   &size));
+	code_used += (size + 63) & ~63ULL;
+	return taddr_of((uint64_t)at);
+}
+
 /* The trampoline of a function whose first instructions can be moved. */
 static void *traced_with(const void *function, const struct tramp_event *at_exit)
 {
@@ -127,8 +141,13 @@ static void *traced_with(const void *function, const struct tramp_event *at_exit
 	struct tramp_event *events[] = { &event };
 	struct insn insns[4];
 	struct tramp tramp = { .insns = insns, .events = events, .event_count = 1 };
-	uint8_t *at = code + code_used;
 
+	if (shares) {
+		assert_true(trampoline_can_share(&event));
+		event.routine = write_routine(trampoline_shares(&event));
+		event.taking = write_routine(SHARED_STUB);
+	}
+	uint8_t *at = code + code_used;
 	for (size_t i = 0; i < 2; i++)
 		event.fields[i] = (struct tramp_field){ .source = SOURCE_REGISTER,
 							.reg = regs[i],
@@ -655,6 +674,7 @@ static void test_signals(void **state)
 	struct sigaction action = { .sa_handler = on_alarm }, old;
 	uint64_t calls = 0;
 
+	handler_calls = 0;
 	traced_sum = (function2)traced(sum);
 	sigaction(SIGALRM, &action, &old);
 	setitimer(ITIMER_REAL, &fast, NULL);
@@ -772,5 +792,8 @@ int main(void)
 		CASE(test_wrong_hints), CASE(test_retired_stubs_come_back),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = cmocka_run_group_tests_name("own code", tests, NULL, NULL);
+
+	shares = true;
+	return failed + cmocka_run_group_tests_name("shared code", tests, NULL, NULL);
 }

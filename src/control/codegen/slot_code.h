@@ -19,4 +19,8 @@ void slot_emit_near(struct emitter *e, const struct tramp_env *env, struct slot_
 void slot_emit_far(struct emitter *e, const struct tramp_env *env, struct slot_labels *l,
 		   struct label *slow);
 
+/* rcx = the thread's slot. Sets rsi = its table of stubs. Before the reserve: no code may read from
+ * the slot after it. */
+void slot_emit_table(struct emitter *e);
+
 #endif

@@ -169,6 +169,7 @@ struct tramp_event {
 	/* the routine that finds the event's place in the pool (shared_code.h); 0: the trampoline
 	 * does */
 	taddr routine;
+	taddr taking; /* likewise, with an exit: the routine that takes a return stub */
 	uint8_t origin; /* filled in: offset of the instruction in the site */
 	/* Filled in: the word that switches it, relative to the trampoline's start, and its
 	 * values. */

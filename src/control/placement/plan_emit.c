@@ -253,18 +253,21 @@ static struct error *emit_hop(struct site *site, uint8_t *code)
 	return emit_failed(&e) ? error_new(ERROR_REFUSED, "no free memory within 2 GB") : NULL;
 }
 
-/* Makes the routine for events of that size, within reach of the module. False: no memory. */
+/* Makes the routine of that kind, within reach of the module. False: no memory. */
 static bool make_routine(const struct module *module, const struct tramp_env *env,
-			 struct near_pool *pool, uint8_t *code, uint32_t size)
+			 struct near_pool *pool, uint8_t *code, uint32_t kind)
 {
 	struct near_piece piece;
 	size_t used = 0;
 
+	if (near_pool_find_shared(pool, module->low, module->high, kind))
+		return true;
 	if (!near_pool_alloc(pool, module->low, module->high, SHARED_ROOM, &piece))
 		return false;
-	bool is_written = shared_emit(env, size, code + piece.offset, SHARED_ROOM, piece.at, &used);
+	bool is_written = trampoline_emit_shared(env, kind, code + piece.offset, SHARED_ROOM,
+						 piece.at, &used);
 	near_pool_trim(pool, &piece, (uint32_t)used);
-	if (is_written && near_pool_share(pool, size, piece))
+	if (is_written && near_pool_share(pool, kind, piece))
 		return true;
 	near_pool_free(pool, piece);
 	return false;
@@ -281,9 +284,16 @@ static void make_routines(const struct site *site, const struct tramp *tramp,
 		const struct tramp_event *event = tramp->events[i];
 
 		if (trampoline_can_share(event) &&
-		    !near_pool_find_shared(pool, module->low, module->high, event->size))
-			make_routine(module, env, pool, code, event->size);
+		    make_routine(module, env, pool, code, trampoline_shares(event)) && event->exit)
+			make_routine(module, env, pool, code, SHARED_STUB);
 	}
+}
+
+static taddr find_routine(const struct near_pool *pool, taddr start, taddr end, uint32_t kind)
+{
+	const struct near_shared *shared = near_pool_find_shared(pool, start, end, kind);
+
+	return shared ? shared->piece.at : taddr_of(0);
 }
 
 /* Without a routine in reach, the trampoline has its code itself. */
@@ -294,12 +304,15 @@ static void choose_routines(const struct site *site, const struct tramp *tramp,
 
 	for (size_t i = 0; i < tramp->event_count; i++) {
 		struct tramp_event *event = tramp->events[i];
-		const struct near_shared *shared =
-			trampoline_can_share(event) ?
-				near_pool_find_shared(pool, start, end, event->size) :
-				NULL;
 
-		event->routine = shared ? shared->piece.at : taddr_of(0);
+		event->routine = event->taking = taddr_of(0);
+		if (!trampoline_can_share(event))
+			continue;
+		if (event->exit)
+			event->taking = find_routine(pool, start, end, SHARED_STUB);
+		if (!event->exit || event->taking.v)
+			event->routine =
+				find_routine(pool, start, end, trampoline_shares(event));
 	}
 }
 

@@ -29,8 +29,13 @@ struct tramp {
 	size_t size;
 };
 
-/* May tramp_event.routine be set? */
+/* May tramp_event.routine be set (with an exit: and tramp_event.taking)? */
 bool trampoline_can_share(const struct tramp_event *event);
+/* The kind of the routine (shared_code.h). */
+uint32_t trampoline_shares(const struct tramp_event *event);
+/* Writes a routine of that kind, to run at `pc`. */
+bool trampoline_emit_shared(const struct tramp_env *env, uint32_t kind, uint8_t *bytes, size_t room,
+			    taddr pc, size_t *ret_size);
 
 /* The most bytes that trampoline_emit needs. */
 size_t trampoline_room(const struct tramp *tramp);

@@ -33,24 +33,36 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env, uint32_t s
 	emit_ret(e);
 }
 
-bool shared_emit(const struct tramp_env *env, uint32_t size, uint8_t *bytes, size_t room, taddr pc,
+bool shared_emit(const struct tramp_env *env, uint32_t kind, uint8_t *bytes, size_t room, taddr pc,
 		 size_t *ret_size)
 {
 	_cleanup_(tramp_frame_free) struct emit_rows rows = { 0 };
+	uint32_t size = kind & ~SHARED_EXIT;
 	struct record_labels l = { 0 };
+	struct slot_labels near = { 0 };
+	bool exits = kind & SHARED_EXIT;
 	struct emitter e;
 
 	emit_init(&e, bytes, room, pc);
-	e.tight = true;
+	e.tight = !exits; /* else some jumps go farther */
 	e.rows = &rows;
 	emit_row(&e, sizeof(uint64_t), DT_FRAME_RETURNS, 0); /* U3 */
-	slot_emit_find(&e, env, &l.slow);
+	if (exits)
+		slot_emit_near(&e, env, &near);
+	else
+		slot_emit_find(&e, env, &l.slow);
 	emit_bind(&e, &l.reserve);
+	if (exits)
+		slot_emit_table(&e);
 	record_emit_reserve(&e, size, &l);
+	if (exits)
+		emit_store(&e, mem_at(RSP, SHARED_CLOCK_AT + (int32_t)sizeof(uint64_t)), RDX);
 	record_emit_place(&e, env, size);
 	emit_shl_imm(&e, RDX, DT_EVENT_ID_BITS);
 	emit_ret(&e);
 	emit_slow(&e, env, size, &l);
+	if (exits)
+		slot_emit_far(&e, env, &near, &l.slow);
 	tramp_frame_end(&e, pc);
 	*ret_size = e.size;
 	return !emit_failed(&e);

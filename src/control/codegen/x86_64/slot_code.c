@@ -44,6 +44,11 @@ void slot_emit_find(struct emitter *e, const struct tramp_env *env, struct label
 	emit_check_tid(e, slow);
 }
 
+void slot_emit_table(struct emitter *e)
+{
+	emit_load32(e, RSI, mem_at(RCX, SLOT(returns)));
+}
+
 /* rax = slots, rdx = an index: the guess for this stack is at rax + 4 * rdx + NEAR. */
 static void emit_find_guess(struct emitter *e, const struct tramp_env *env)
 {

@@ -59,13 +59,16 @@ void exit_emit_save(struct emitter *e);
 void exit_emit_restore(struct emitter *e);
 /* After the reserve, rdx = clock: keeps it for the stub. */
 void exit_emit_clock(struct emitter *e);
-/* rcx = the thread's slot. Sets rsi = its table of stubs, for exit_emit_take. Before the reserve:
- * no code may read from the slot after it. */
-void exit_emit_table(struct emitter *e);
-/* After the event is written: takes a stub, restores, and jumps to the stub. Without a stub, to
- * l->out. */
+/* After the event is written, rsi = the thread's table of stubs (slot_emit_table): takes a stub,
+ * restores, and jumps to the stub. Without a stub, to l->out. */
 void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
 		    struct exit_labels *l);
+/* The same by the routine event->taking, of which exit_emit_miss is a part. rcx = 0: the event is
+ * lost, and the call gets no stub. */
+void exit_emit_take_shared(struct emitter *e, const struct tramp_event *event,
+			   struct exit_labels *l);
+/* Can that be? */
+bool exit_can_share(const struct tramp_event *event);
 /* Out of line: the hint was wrong, or the thread's slot unknown. Reads the clock unless `timed`. */
 void exit_emit_miss(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
 		    bool timed, struct exit_labels *l);
@@ -95,6 +98,14 @@ void exit_emit_records(struct emitter *e, const struct tramp_env *env,
  * it doesn't fit. */
 bool exit_emit_code(const struct tramp_env *env, uint8_t *bytes, size_t room, taddr pc,
 		    size_t *ret_size);
+
+/*
+ * Writes the routine by which trampolines take a stub, to run at pc (SHARED_STUB, U3): rsi = the
+ * thread's table of stubs, rdx = the trampoline's struct dt_return_site. rcx = the stub's slot, in
+ * which the clock is; 0: there is none. All else is lost.
+ */
+bool exit_emit_taking(const struct tramp_env *env, uint8_t *bytes, size_t room, taddr pc,
+		      size_t *ret_size);
 
 /* Writes stubs [first, end); `bytes` is stub `first`. */
 bool exit_emit_stubs(const struct tramp_env *env, uint32_t first, uint32_t end, uint8_t *bytes);

@@ -128,8 +128,21 @@ static bool has_fast_path(const struct tramp_event *event)
 
 bool trampoline_can_share(const struct tramp_event *event)
 {
-	return has_fast_path(event) && !event->exit && !tramp_event_is_own(event) &&
-	       shared_is_for(event->size);
+	return has_fast_path(event) && !tramp_event_is_own(event) && shared_is_for(event->size) &&
+	       (!event->exit || exit_can_share(event));
+}
+
+uint32_t trampoline_shares(const struct tramp_event *event)
+{
+	return event->size | (event->exit ? SHARED_EXIT : 0);
+}
+
+bool trampoline_emit_shared(const struct tramp_env *env, uint32_t kind, uint8_t *bytes, size_t room,
+			    taddr pc, size_t *ret_size)
+{
+	if (kind == SHARED_STUB)
+		return exit_emit_taking(env, bytes, room, pc, ret_size);
+	return shared_emit(env, kind, bytes, room, pc, ret_size);
 }
 
 /* Has the trampoline write the event itself. */
@@ -138,6 +151,10 @@ static void emit_fast(struct emitter *e, const struct tramp_env *env,
 {
 	if (event->routine.v) {
 		emit_write(e, env, event);
+		if (event->exit) {
+			emit_note(e, "a return stub for this call (shared code)");
+			exit_emit_take_shared(e, event, &l->exit);
+		}
 		return;
 	}
 	if (event->exit)
@@ -146,7 +163,7 @@ static void emit_fast(struct emitter *e, const struct tramp_env *env,
 		slot_emit_find(e, env, &l->record.slow);
 	emit_bind(e, &l->record.reserve);
 	if (event->exit)
-		exit_emit_table(e);
+		slot_emit_table(e);
 	record_emit_reserve(e, event->size, &l->record);
 	if (event->exit)
 		exit_emit_clock(e);
@@ -164,7 +181,7 @@ static void emit_stub(struct emitter *e, const struct tramp_env *env,
 	emit_note(e, "the clock, in rdx: the thread has one");
 	record_emit_clock(e);
 	exit_emit_clock(e);
-	exit_emit_table(e);
+	slot_emit_table(e);
 	emit_note(e, "a return stub for this call");
 	exit_emit_take(e, env, event, &l->exit);
 }
@@ -315,7 +332,7 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env,
 	if (event->foreign.function.v)
 		foreign_emit_slow(e, env, event, &l->foreign, &l->record.out);
 	count_emit_slow(e, env, event, saved_size(event), &l->key, &l->record.out);
-	if (!event->exit)
+	if (!event->exit || event->routine.v)
 		return;
 	/* without a slot the slow path finds one: for the event, or for the stub */
 	slot_emit_far(e, env, &l->near, has_fast_path(event) ? &l->record.slow : &l->exit.miss);

@@ -18,14 +18,20 @@
 #include <string.h>
 
 #include "shared/layout.h"
+#include "control/base/cleanup.h"
 #include "control/codegen/gather_code.h"
 #include "control/codegen/record_code.h"
+#include "control/codegen/shared_code.h"
+#include "control/codegen/tramp_frame.h"
+#include "shared/frame.h"
 #include "control/exits/code/exit_code.h"
 
 #define STUB(field) ((int32_t)offsetof(struct dt_return_slot, field))
 #define RETURNS(field) ((int32_t)offsetof(struct dt_returns, field))
+#define SITE(field) ((int32_t)offsetof(struct dt_return_site, field))
+#define CALLED ((int32_t)sizeof(uint64_t)) /* what shared code has on the stack beside */
 
-#define ENTRY_CLOCK 40
+#define ENTRY_CLOCK SHARED_CLOCK_AT
 #define ENTRY_RA 56
 #define ENTRY_RSI (-8) /* from the return address */
 
@@ -46,16 +52,10 @@ void exit_emit_clock(struct emitter *e)
 	emit_store(e, mem_at(RSP, ENTRY_CLOCK), RDX);
 }
 
-void exit_emit_table(struct emitter *e)
+/* rax = the sum that is hashed, less than 2^32, rsi = the table. Sets rsi = address of the hint,
+ * rbx = struct dt_returns; rax, rcx are lost. */
+static void emit_find_hint(struct emitter *e, const struct tramp_env *env)
 {
-	emit_load32(e, RSI, mem_at(RCX, (int32_t)offsetof(struct dt_slot, returns)));
-}
-
-/* rsi = address of the hint, rbx = struct dt_returns; rax, rcx are lost. */
-static void emit_find_hint(struct emitter *e, const struct tramp_env *env, uint32_t id)
-{
-	emit_imul_mem32_imm(e, RAX, mem_at(RSP, ENTRY_RA), DT_RETURN_MULTIPLIER);
-	emit_add_imm32(e, RAX, (int32_t)(id * DT_RETURN_ID_MULTIPLIER));
 	emit_mov32(e, RCX, RSI);
 	emit_shl_cl(e, RAX); /* cl: the table's bits; a shift uses only the lowest 6 */
 	emit_shr_imm(e, RAX, 32);
@@ -187,19 +187,53 @@ static void emit_fill(struct emitter *e, const struct tramp_env *env,
 		emit_keep_times(e, &event->count.keys);
 }
 
-void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
-		    struct exit_labels *l)
+/* Restores, and jumps to the stub, which is in the place of the return address. */
+static void emit_go_to_stub(struct emitter *e)
 {
-	emit_find_hint(e, env, event->id);
-	emit_claim(e, env, event->id, l);
-	emit_bind(e, &l->taken);
-	emit_fill(e, env, event, &l->program_field);
 	record_emit_restore(e, false);
 	exit_emit_restore(e);
 	emit_lea(e, RSP, mem_at(RSP, 8));
 	/* the return address, now the stub, is popped: the next word below rsp */
 	exit_emit_row(e, -8);
 	emit_jmp_mem(e, mem_at(RSP, -8));
+}
+
+void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
+		    struct exit_labels *l)
+{
+	emit_imul_mem32_imm(e, RAX, mem_at(RSP, ENTRY_RA), DT_RETURN_MULTIPLIER);
+	emit_add_imm32(e, RAX, (int32_t)(event->id * DT_RETURN_ID_MULTIPLIER));
+	emit_find_hint(e, env);
+	emit_claim(e, env, event->id, l);
+	emit_bind(e, &l->taken);
+	emit_fill(e, env, event, &l->program_field);
+	emit_go_to_stub(e);
+	emit_bind(e, &l->out);
+}
+
+bool exit_can_share(const struct tramp_event *event)
+{
+	return !event->may_be_late;
+}
+
+static void emit_if_none(struct emitter *e, struct label *out)
+{
+	emit_or(e, RCX, RCX);
+	emit_jcc(e, CC_E, out);
+}
+
+void exit_emit_take_shared(struct emitter *e, const struct tramp_event *event,
+			   struct exit_labels *l)
+{
+	assert(exit_can_share(event) && event->taking.v);
+	emit_if_none(e, &l->out);
+	emit_lea(e, RDX, mem_rip(taddr_add(emit_pc(e), 7)));
+	l->site_field = e->size; /* exit_emit_site fills in the distance */
+	emit_call_to(e, event->taking);
+	emit_if_none(e, &l->out);
+	if (event->at_exit && event->at_exit->kept_count)
+		emit_keep(e, event->at_exit);
+	emit_go_to_stub(e);
 	emit_bind(e, &l->out);
 }
 
@@ -213,6 +247,19 @@ static void emit_late(struct emitter *e, const struct tramp_env *env,
 	emit_xor_imm(e, RAX, (int32_t)DT_RETURN_BUSY);
 	emit_store(e, mem_at(RCX, STUB(sp)), RAX);
 	emit_jmp(e, &l->out);
+}
+
+/* rcx = the slot of the stub that the agent has found, rsp + `place`: the return address. */
+static void emit_place_answer(struct emitter *e, const struct tramp_env *env, int32_t place)
+{
+	emit_mov_imm(e, RBX, env->returns.v);
+	emit_mov32(e, RAX, RCX);
+	emit_add_imm32(e, RAX, -(int32_t)(uint32_t)(env->returns.v + RETURNS(slots)));
+	emit_shr_imm(e, RAX, DT_RETURN_SHIFT - DT_STUB_SHIFT);
+	emit_place(e, env);
+	emit_store(e, mem_at(RSP, place), RDX);
+	emit_lea(e, RBX, mem_at(RSP, place));
+	emit_store(e, mem_at(RCX, STUB(sp)), RBX); /* in use from here on */
 }
 
 void exit_emit_miss(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
@@ -237,19 +284,86 @@ void exit_emit_miss(struct emitter *e, const struct tramp_env *env, const struct
 		emit_cmp_mem32_imm(e, mem_at(RCX, STUB(length)), (int32_t)DT_RETURN_LATE);
 		emit_jcc(e, CC_E, &late);
 	}
-	emit_mov_imm(e, RBX, env->returns.v);
-	emit_mov32(e, RAX, RCX);
-	emit_add_imm32(e, RAX, -(int32_t)(uint32_t)(env->returns.v + RETURNS(slots)));
-	emit_shr_imm(e, RAX, DT_RETURN_SHIFT - DT_STUB_SHIFT);
-	emit_place(e, env);
-	emit_store(e, mem_at(RSP, ENTRY_RA), RDX);
-	emit_lea(e, RBX, mem_at(RSP, ENTRY_RA));
-	emit_store(e, mem_at(RCX, STUB(sp)), RBX); /* in use from here on */
+	emit_place_answer(e, env, ENTRY_RA);
 	emit_jmp(e, &l->taken);
 	emit_bind(e, &none);
 	emit_jmp(e, &l->out);
 	if (event->may_be_late)
 		emit_late(e, env, event, &late, l);
+}
+
+/* rax = the sum that is hashed, of the site at rdx and of the return address. rbx, rcx are lost. */
+static void emit_hash_of_site(struct emitter *e)
+{
+	emit_imul_mem32_imm(e, RAX, mem_at(RSP, CALLED + ENTRY_RA), DT_RETURN_MULTIPLIER);
+	emit_imul_mem32_imm(e, RBX, mem_at(RDX, SITE(id)), (int32_t)DT_RETURN_ID_MULTIPLIER);
+	emit_add(e, RAX, RBX);
+	emit_mov32(e, RAX, RAX);
+}
+
+/* As emit_claim, for the site at rdx. */
+static void emit_claim_for_site(struct emitter *e, const struct tramp_env *env,
+				struct exit_labels *l)
+{
+	emit_load32(e, RAX, mem_at(RSI, 0));
+	emit_shl_imm(e, RAX, DT_STUB_SHIFT);
+	emit_lea(e, RCX,
+		 mem_index(RBX, RAX, 1u << (DT_RETURN_SHIFT - DT_STUB_SHIFT), RETURNS(slots)));
+	emit_lea(e, RBX, mem_index(RBX, RAX, 1, (int32_t)taddr_diff(env->stubs, env->returns)));
+	emit_load(e, RAX, mem_at(RSP, CALLED + ENTRY_RA));
+	emit_cmp_mem(e, RAX, mem_at(RCX, STUB(ra)));
+	emit_jcc(e, CC_NE, &l->miss);
+	emit_load32(e, RAX, mem_at(RDX, SITE(id)));
+	emit_cmp_mem32(e, RAX, mem_at(RCX, STUB(id)));
+	emit_jcc(e, CC_NE, &l->miss);
+	emit_inc_mem16(e, mem_at(RCX, STUB(use)));
+	emit_jcc(e, CC_NE, &l->busy);
+	emit_lea(e, RAX, mem_at(RSP, CALLED + ENTRY_RA));
+	emit_store(e, mem_at(RSP, CALLED + ENTRY_RA), RBX);
+	emit_store(e, mem_at(RCX, STUB(sp)), RAX);
+	emit_load32(e, RAX, mem_at(RCX, STUB(next)));
+	emit_store32(e, mem_at(RSI, 0), RAX);
+}
+
+/* The agent finds a stub; rcx = 0: it finds none. */
+static void emit_miss_for_site(struct emitter *e, const struct tramp_env *env,
+			       struct exit_labels *l)
+{
+	emit_bind(e, &l->busy);
+	emit_dec_mem16(e, mem_at(RCX, STUB(use)));
+	emit_bind(e, &l->miss);
+	emit_lea(e, RAX, mem_at(RSP, CALLED + ENTRY_RA));
+	emit_mov_imm(e, RBX, env->control.v);
+	emit_call_mem(e, mem_at(RBX, (int32_t)offsetof(struct dt_control, slow)));
+	emit_jrcxz(e, &l->out);
+	emit_place_answer(e, env, CALLED + ENTRY_RA);
+	emit_jmp(e, &l->taken);
+	emit_bind(e, &l->out);
+	emit_ret(e);
+}
+
+bool exit_emit_taking(const struct tramp_env *env, uint8_t *bytes, size_t room, taddr pc,
+		      size_t *ret_size)
+{
+	_cleanup_(tramp_frame_free) struct emit_rows rows = { 0 };
+	struct exit_labels l = { 0 };
+	struct emitter e;
+
+	emit_init(&e, bytes, room, pc);
+	e.tight = true;
+	e.rows = &rows;
+	emit_row(&e, CALLED, DT_FRAME_RETURNS, 0); /* U3 */
+	emit_hash_of_site(&e);
+	emit_find_hint(&e, env);
+	emit_claim_for_site(&e, env, &l);
+	emit_bind(&e, &l.taken);
+	emit_load(&e, RAX, mem_at(RSP, CALLED + ENTRY_CLOCK));
+	emit_store(&e, mem_at(RCX, STUB(start)), RAX);
+	emit_ret(&e);
+	emit_miss_for_site(&e, env, &l);
+	tramp_frame_end(&e, pc);
+	*ret_size = e.size;
+	return !emit_failed(&e);
 }
 
 /* Data: a struct dt_return_site, and the distance to it, which ends at `field`. */
