@@ -268,3 +268,28 @@ def test_calls_that_a_runtime_looks_at(dyntrace, scratch, how):
     summary = run_both(dyntrace, how, [path])
     assert "cannot be moved, or other code reads it as data" in summary
     assert summary_rows(summary)["look"]["hits"] == "100"
+
+
+PROFILED = """
+__attribute__((noinline)) int leaf(int n) { __asm__(""); return n * 3; }
+__attribute__((noinline)) int middle(int n) { int sum = 0; while (n--) sum += leaf(n); return sum; }
+int main(void) { return middle(10) + leaf(1) != 138; }
+"""
+
+
+@pytest.mark.parametrize("words", [["-pg"], ["-pg", "-mfentry"], ["-pg", "-no-pie"], ["-pg", "-static"]], ids=" ".join)
+def test_profiled(dyntrace, scratch, words):
+    """mcount looks for the caller on the stack of the function that calls it: the call graph is as without a probe."""
+    program = os.path.join(scratch, "profiled")
+    subprocess.run(["gcc", "-O2", *words, "-x", "c", "-", "-o", program], input=PROFILED, text=True, check=True)
+
+    def call_graph():
+        return subprocess.run(["gprof", "-b", "-q", program], cwd=scratch, check=True, capture_output=True, text=True).stdout
+    subprocess.run([program], cwd=scratch, check=True)
+    expected = call_graph()
+    assert "10/11" in expected
+    os.remove(os.path.join(scratch, "gmon.out"))
+    functions = [word for name in ("leaf", "middle", "main") for word in ("--function", name + "*")]
+    result = dyntrace("trace", "-e", "-o", dyntrace.new_output(), *functions, "--", program, cwd=scratch)
+    assert call_graph() == expected
+    assert "exit not traced: leaf: its profiler (-pg) reads the address of its caller" in result.stderr

@@ -91,6 +91,8 @@ struct bound_function {
 /* bound_names.c: the function whose address the loader stores in that word (of the global offset
  * table); NULL: none is named. */
 const struct bound_function *symtab_bound(const struct symtab *symtab, uint64_t word);
+/* The function to which an entry of the linkage table at the address leads; NULL: no such entry. */
+const struct bound_function *symtab_linked(const struct symtab *symtab, uint64_t address);
 /* Copies read-only data (PT_LOAD without PF_W, and relro) at a vaddr, for jump tables. Returns how
  * many bytes, at most n. Words with RELATIVE relocations hold their addend. */
 size_t symtab_data(const struct symtab *symtab, uint64_t address, void *to, size_t n);

@@ -13,7 +13,6 @@
 
 #define CALL_LENGTH 5u
 #define WORD_CALL_LENGTH 6u /* through a word of memory */
-#define ENTRY_SIZE 16u /* of the linkage table */
 #define ARGUMENT_WITHIN 32u /* bytes between the argument and the call */
 #define BASES_OFFSET 0xa8u /* of the bases in the context */
 
@@ -92,24 +91,11 @@ static bool is_tellers_word(const struct symtab *symtab, uint64_t word)
 	return bound && is_teller(bound->name);
 }
 
-/* Is an entry of the linkage table at the address, and does it lead to a teller? */
-static bool is_tellers_entry(const struct symtab *symtab, const struct text_range *text,
-			     uint64_t address)
+static bool is_tellers_entry(const struct symtab *symtab, uint64_t address)
 {
-	if (address - text->address >= text->size)
-		text = symtab_text(symtab, address);
-	if (!text)
-		return false;
-	uint64_t left = text->address + text->size - address;
-	const uint8_t *entry = text->bytes + (address - text->address);
-	uint64_t size = left < ENTRY_SIZE ? left : ENTRY_SIZE;
+	const struct bound_function *function = symtab_linked(symtab, address);
 
-	for (uint64_t i = 0; i + WORD_CALL_LENGTH <= size; i++) {
-		if (entry[i] == 0xff && entry[i + 1] == 0x25)
-			return is_tellers_word(
-				symtab, target_of(entry + i + 2, address + i + WORD_CALL_LENGTH));
-	}
-	return false;
+	return function && is_teller(function->name);
 }
 
 /* Is a call of a teller there, or a jump to one? */
@@ -119,7 +105,7 @@ static bool calls_teller(const struct symtab *symtab, const struct text_range *t
 	uint64_t address = text->address + at, left = text->size - at;
 
 	if (left >= CALL_LENGTH && (code[0] == 0xe8 || code[0] == 0xe9))
-		return is_tellers_entry(symtab, text, target_of(code + 1, address + CALL_LENGTH));
+		return is_tellers_entry(symtab, target_of(code + 1, address + CALL_LENGTH));
 	return left >= WORD_CALL_LENGTH && code[0] == 0xff &&
 	       (code[1] == 0x15 || code[1] == 0x25) &&
 	       is_tellers_word(symtab, target_of(code + 2, address + WORD_CALL_LENGTH));

@@ -7,6 +7,7 @@
 #include "control/code/decode.h"
 
 #define LOOK_INSNS 8
+#define LOOK_CALL 32 /* instructions from the start to a profiler's call */
 
 /* Function names without leading underscores; a '*' ends a prefix. */
 static const struct {
@@ -27,7 +28,7 @@ static const struct {
 	{ "uw_*", "part of the unwinder, which reads its own frames" },
 	{ "unw_*", "part of the unwinder, which reads its own frames" },
 	{ "mcount", "reads the address of its caller" },
-	{ "fentry", "reads the address of its caller" },
+	{ "fentry__", "reads the address of its caller" },
 	{ "dl_runtime_resolve*", "entered by a jump from the PLT, not by a call" },
 	{ "dl_runtime_profile*", "entered by a jump from the PLT, not by a call" },
 	{ "restore_rt", "signal handlers return to it" },
@@ -143,6 +144,42 @@ static struct error *check_body(const struct symtab *symtab, uint64_t address)
 	return NULL;
 }
 
+static const char *called_name(const struct symtab *symtab, const struct insn *insn)
+{
+	const struct bound_function *bound = NULL;
+	const struct symbol *symbol = NULL;
+
+	if (insn->flow == FLOW_CALL && insn->has_target) {
+		symbol = symtab_at(symtab, insn->target.v);
+		bound = symtab_linked(symtab, insn->target.v);
+	} else if (insn->flow == FLOW_CALL_INDIRECT && insn->rip_relative) {
+		bound = symtab_bound(symtab, insn->rip_target.v);
+	}
+	return bound ? bound->name : symbol ? symbol->name : "";
+}
+
+/* Refuses functions compiled with -pg: mcount looks for their return address on their stack. */
+static struct error *check_profiler(const struct symtab *symtab, uint64_t address)
+{
+	const struct text_range *text = symtab_text(symtab, address);
+	struct insn insn = { 0 };
+
+	for (unsigned i = 0; text && i < LOOK_CALL; i++, address += insn.length) {
+		uint64_t at = address - text->address;
+
+		if (at >= text->size ||
+		    !decode(text->bytes + at, text->size - at, taddr_of(address), &insn))
+			return NULL;
+		const char *name = called_name(symtab, &insn);
+		if (is_named(name, "mcount") || is_named(name, "fentry__"))
+			return error_new(ERROR_REFUSED, "its profiler (-pg) reads the address of "
+							"its caller");
+		if (insn.flow != FLOW_NEXT)
+			return NULL;
+	}
+	return NULL;
+}
+
 struct error *exit_check(const struct symtab *symtab, struct frame_rules *rules, uint64_t address,
 			 const char *name)
 {
@@ -152,5 +189,7 @@ struct error *exit_check(const struct symtab *symtab, struct frame_rules *rules,
 		error = check_unnamed(symtab, address, name);
 	if (!error)
 		error = check_rule(rules, address);
-	return error ? error : check_body(symtab, address);
+	if (!error)
+		error = check_body(symtab, address);
+	return error ? error : check_profiler(symtab, address);
 }
