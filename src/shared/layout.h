@@ -122,6 +122,7 @@
 #define DT_NO_LINES 8192u /* a filter forbids what lines at the hit need (hit_line.h) */
 #define DT_NO_EXECS 16384u /* the controller ends its trace: it follows no execve any more */
 #define DT_LOADS 32768u /* guards are in place: threads may read memory by plain loads (X3) */
+#define DT_NO_INFO 65536u /* a filter forbids rt_tgsigqueueinfo: a signal isn't sent as it came */
 #define DT_ENDED 64u /* the controller has ended its trace, and had to leave its probes, off */
 
 /* Part of the code memfd, mapped near a module. */

@@ -18,7 +18,7 @@ MOUNT = 165
 # every system call in the table of src/control/fence/fence.c, by its number
 OURS = {"rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15, "sched_yield": 24, "mremap": 25, "madvise": 28,
         "getpid": 39, "recvmsg": 47, "socketpair": 53, "prctl": 157, "gettid": 186, "tkill": 200, "futex": 202,
-        "clock_gettime": 228, "tgkill": 234, "sigaltstack": 131, "munlock": 150, "munmap": 11, "mmap": 9, "close": 3,
+        "clock_gettime": 228, "tgkill": 234, "rt_tgsigqueueinfo": 297, "sigaltstack": 131, "munlock": 150, "munmap": 11, "mmap": 9, "close": 3,
         "process_vm_readv": 310, "process_vm_writev": 311, "memfd_create": 319, "arch_prctl": 158}
 RESTART = {"restart_syscall": 219}
 NEEDED = {"rt_sigreturn"}  # the way home of a borrowed thread

@@ -208,3 +208,62 @@ def test_ignored_before(dyntrace, processes, path):
     dyntrace.start_trace(target.pid, "--function", "take").wait_told()
     assert not has_handlers(target.pid)
     assert target.finish() == alone(path, "before")[0]
+
+
+ENDS = r"""
+#include <signal.h>
+#include <sys/mman.h>
+#include "handshake.h"
+__attribute__((noipa)) void take(const char *text) { __asm__ volatile("nop; nop; nop; nop; nop" : : "r"(text)); }
+/* its first instruction, which a probe moves, faults */
+__asm__(".text\n.globl store\n.type store, @function\nstore: movl $1, 16(%rsi)\nnop\nnop\nnop\nret\n.size store, . - store");
+void store(const char *text, char *to);
+
+int main(int argc, char **argv)
+{
+	const char *what = argv[argc - 1];
+	char *page = mmap((void *)0x10000000, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+
+	handshake(argc, argv);
+	for (int i = 0; i < 8; i++)
+		take("here");
+	if (strcmp(what, "moved") == 0)
+		store("here", page);
+	if (strcmp(what, "own") == 0)
+		page[24] = 1;
+	if (strcmp(what, "queued") == 0)
+		sigqueue(getpid(), SIGBUS, (union sigval){ .sival_int = 42 });
+	handshake(argc, argv);
+	return 0;
+}
+"""
+
+
+def end_under_debugger(processes, target):
+    """What a core dump would show: the signal at the last stop before the end, and where the thread was."""
+    words = ["handle all nostop noprint pass", "handle SIGSEGV SIGBUS stop print pass"]
+    shown = ["p $_siginfo.si_signo", "p $_siginfo.si_code", "p/x $_siginfo._sifields._sigfault.si_addr", "info symbol $pc", "p $rsi == 0x10000000"]
+    debugger = processes.start(["gdb", "-nx", "-q", "-batch", "-p", target.pid, *[part for word in words for part in ("-ex", word)],
+                                "-ex", "echo ready\\n", *[part for _ in range(2) for word in ("continue", *shown) for part in ("-ex", word)]],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    while debugger.stdout.readline() != "ready\n":
+        assert debugger.poll() is None
+    target.go()
+    lines = debugger.communicate(timeout=60)[0].splitlines()
+    stops = [i for i, line in enumerate(lines) if "received signal" in line]
+    return [line.partition(" = ")[2] or line for line in lines[stops[-1]:] if line.startswith("$") or " in section " in line]
+
+
+@pytest.mark.parametrize("what", ["moved", "own", "queued"])
+def test_core_dumps_show_the_program(dyntrace, processes, scratch, what):
+    path = build(scratch, "ends", ENDS)
+    alone_target = Program(processes, path, [what]).wait_ready()
+    without = end_under_debugger(processes, alone_target)
+    target = Program(processes, path, [what]).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "take", "--function", "store")
+    until(lambda: has_handlers(target.pid), "handlers in front")
+    found = end_under_debugger(processes, target)
+    if what == "queued":  # the sender's pid
+        without[2] = found[2]
+    assert found == without
+    tracing.process.communicate(timeout=30)

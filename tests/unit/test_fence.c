@@ -518,6 +518,8 @@ static void test_names_call_and_action(void **state)
 	expect_closed(SYS_sigaltstack, SECCOMP_RET_ERRNO | EPERM, FENCE_STACK,
 		      "answers EPERM for sigaltstack");
 	expect_closed(SYS_tkill, SECCOMP_RET_TRAP, FENCE_LIVE, "sends SIGSYS for tkill");
+	expect_closed(SYS_rt_tgsigqueueinfo, SECCOMP_RET_KILL_PROCESS, FENCE_INFO,
+		      "kills for rt_tgsigqueueinfo");
 	expect_closed(SYS_prctl, SECCOMP_RET_USER_NOTIF, FENCE_NAME | FENCE_CONTROL,
 		      "asks another process for prctl");
 	expect_closed(SYS_rt_sigreturn, SECCOMP_RET_TRACE, FENCE_HOME,

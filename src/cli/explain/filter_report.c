@@ -19,6 +19,7 @@ static const struct {
 	  "dyntrace suspends the filter of one stopped thread for that (not with --no-suspend)" },
 	{ FENCE_READ, "some values behind pointers can't be read, and backtraces may end early" },
 	{ FENCE_NAME, "names of threads can't be read" },
+	{ FENCE_INFO, "a core dump may tell another sender of a signal, and code of dyntrace's" },
 	{ FENCE_LIVE, "room of threads that ended is used again later" },
 	{ FENCE_STACK, "strings and backtraces cost two system calls more" },
 	{ FENCE_FRAME, "strings cost a system call each where the processor has AMX" },

@@ -25,6 +25,7 @@ enum fence_part {
 	FENCE_STACK = 512, /* the agent: is a stack the thread's own? */
 	FENCE_LINES = 1024, /* the agent: write a line at the hit */
 	FENCE_FRAME = 2048, /* the controller: how large are the frames of signals? */
+	FENCE_INFO = 4096, /* the agent: end the program by a signal as it came */
 };
 
 #define FENCE_CALLS_MAX 64

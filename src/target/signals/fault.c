@@ -106,7 +106,8 @@ uint64_t fault_handle(uint64_t agent, uint32_t signal, struct handler_info *info
 		return 0;
 	if (!frame) {
 		front_show(control, info, context);
-		return handler_chain(&calls_of(control)->actions[index], signal, info, context);
+		return handler_chain(control, &calls_of(control)->actions[index], signal, info,
+				     context);
 	}
 	end_function(control, frame, signal, info, context);
 	return 0;

@@ -265,7 +265,7 @@ uint64_t front_handle(uint64_t agent, uint32_t signal, struct handler_info *info
 	}
 	front_show(control, info, context);
 	if (fronts->actions[index].handler <= 1)
-		return handler_chain(&fronts->actions[index], signal, info, context);
+		return handler_chain(control, &fronts->actions[index], signal, info, context);
 	if (fronts->full >> index & 1)
 		return begin_handler(control, &fronts->actions[index], signal, context);
 	return fronts->actions[index].handler;

@@ -1,7 +1,10 @@
 #include "handler.h"
 
+#include "front.h"
+
 #define SYS_RT_SIGSUSPEND 130
 #define SYS_TGKILL 234
+#define SYS_RT_TGSIGQUEUEINFO 297
 #define SYS_PSELECT6 270
 #define SYS_PPOLL 271
 #define SYS_EPOLL_PWAIT 281
@@ -13,6 +16,7 @@
 #define SIG_DFL 0
 #define SIG_IGN 1
 #define SIGFPE 8
+#define INFO_WORDS 16u /* of siginfo_t */
 #define PAGE_FAULT 14 /* numbers of exceptions; 0: a division, or none so far */
 #define SA_RESETHAND 0x80000000u
 #define SA_NODEFER 0x40000000u
@@ -41,18 +45,46 @@ static bool comes_again(uint32_t signal, const struct handler_info *info,
 	return true;
 }
 
-/* The default action: the same signal again, without a handler. */
-static void die(uint32_t signal, const struct handler_info *info, struct handler_context *context)
+/* Sends the thread the same signal, with all that the kernel told of it. */
+static bool send_again(const struct dt_control *control, uint32_t signal,
+		       const struct handler_info *info)
+{
+	uint64_t words[INFO_WORDS];
+	uint32_t pid;
+
+	if (agent_flags(control) & DT_NO_INFO || !agent_begin_call(control, &pid))
+		return false;
+	for (uint32_t i = 0; i < INFO_WORDS; i++)
+		words[i] = i < INFO_WORDS - 2 ? ((const uint64_t *)info)[i] : 0; /* front.c's */
+	int64_t result = sys_call6(SYS_RT_TGSIGQUEUEINFO, sys_getpid(), sys_gettid(), signal,
+				   (uint64_t)words, 0, 0);
+	agent_end_call(control, pid);
+	return !result;
+}
+
+/* The default action: the same signal again, without a handler. A fault in a moved instruction
+ * would come again there, and not where front.c shows it. */
+static void die(const struct dt_control *control, uint32_t signal, const struct handler_info *info,
+		struct handler_context *context)
 {
 	struct dt_sigaction none = { SIG_DFL, 0, 0, 0 };
+	uint64_t *back = (uint64_t *)context - 1;
+	bool shown = signal != DT_SIGTRAP && *back == (uint64_t)dt_front_return;
 
 	sys_call6(SYS_RT_SIGACTION, signal, (uint64_t)&none, 0, 8, 0, 0);
-	if (!comes_again(signal, info, context))
+	bool again = comes_again(signal, info, context);
+	if (again && !shown)
+		return;
+	if (send_again(control, signal, info)) {
+		*back = shown ? (uint64_t)trap_return_entry : *back;
+		return;
+	}
+	if (!again)
 		sys_call3(SYS_TGKILL, sys_getpid(), sys_gettid(), signal);
 }
 
-uint64_t handler_chain(struct dt_sigaction *own, uint32_t signal, const struct handler_info *info,
-		       struct handler_context *context)
+uint64_t handler_chain(const struct dt_control *control, struct dt_sigaction *own, uint32_t signal,
+		       const struct handler_info *info, struct handler_context *context)
 {
 	struct dt_sigaction action = *own;
 	uint64_t open = 0, bit = 1ULL << (signal - 1);
@@ -60,7 +92,7 @@ uint64_t handler_chain(struct dt_sigaction *own, uint32_t signal, const struct h
 	if (action.handler == SIG_IGN && info->code <= 0)
 		return 0;
 	if (action.handler == SIG_DFL || action.handler == SIG_IGN) {
-		die(signal, info, context);
+		die(control, signal, info, context);
 		return 0;
 	}
 	if (action.flags & SA_RESETHAND)

@@ -45,8 +45,8 @@ void front_back(uint64_t agent, struct handler_context *context);
 extern const uint8_t front_entry[] __attribute__((visibility("hidden")));
 
 /* Performs the target's own action; the result is as for trap_handle. */
-uint64_t handler_chain(struct dt_sigaction *own, uint32_t signal, const struct handler_info *info,
-		       struct handler_context *context);
+uint64_t handler_chain(const struct dt_control *control, struct dt_sigaction *own, uint32_t signal,
+		       const struct handler_info *info, struct handler_context *context);
 
 /* Is the caller process `pid`, or a forked child, and not a child of vfork, which has this memory
  * but actions of its own? If no system call may be made: yes. */

@@ -189,7 +189,7 @@ uint64_t trap_handle(uint64_t agent, uint32_t signal, struct handler_info *info,
 
 	if (!to) {
 		front_show(control, info, context);
-		return handler_chain(&traps_of(control)->action, signal, info, context);
+		return handler_chain(control, &traps_of(control)->action, signal, info, context);
 	}
 	context->rip = to;
 	return 0;

@@ -15,7 +15,7 @@
 
 #define QUIET                                                                                      \
 	(FENCE_WORK | FENCE_READ | FENCE_LIVE | FENCE_NAME | FENCE_STACK | FENCE_SIGNAL |          \
-	 FENCE_LINES | FENCE_RECORD)
+	 FENCE_LINES | FENCE_INFO | FENCE_RECORD)
 
 bool fencing_may_be_ours(const struct session *session)
 {

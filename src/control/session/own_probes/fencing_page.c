@@ -28,6 +28,7 @@ uint32_t fencing_flags(const struct session *session, unsigned closed)
 	       (closed & FENCE_NAME ? DT_NO_NAME : 0) |
 	       (closed & FENCE_STACK ? DT_NO_ALTSTACK : 0) |
 	       (closed & FENCE_LINES ? DT_NO_LINES : 0) |
+	       (closed & FENCE_INFO ? DT_NO_INFO : 0) |
 	       (closed & FENCE_RECORD ? DT_NO_SYSCALLS : 0) |
 	       (has_glibc(session) ? DT_GLIBC : 0);
 }
