@@ -55,6 +55,27 @@ def test_events_that_no_file_takes_are_lost_and_counted(dyntrace, program, small
     one.finish()
 
 
+def test_what_a_killed_dyntrace_left_is_counted(dyntrace, program, small_disk):
+    """Its events don't fit on the disk any more: `detach` tells how many it saved, and how many it couldn't."""
+    output = os.path.join(small_disk, "trace")
+    dyntrace.new_output = lambda: output
+    one = program("spin", "--calls", CALLS, "--rounds", 1).wait_ready()
+    running = dyntrace.start_trace(one.pid, "--probe", "foo").wait_told()
+    suspend(running.process.pid)
+    one.go().wait_ready()
+    running.process.kill()
+    running.process.communicate()
+    result = dyntrace("detach", one.pid)
+    told = re.search(r"removed 1 probe of a dyntrace that was killed; (\d+) unwritten events were saved in (.*), "
+                     r"(\d+) could not be saved: .*", result.stderr)
+    assert told and told[2] == output, result.stderr
+    saved, lost = int(told[1]), int(told[3])
+    assert saved + lost == CALLS and saved > 0 and lost > 0
+    assert len(Trace(output).events) == saved
+    running.before.assert_unchanged()
+    one.finish()
+
+
 @pytest.mark.parametrize("how, why", [("disk", "recording stopped"), ("limit", "File too large")])
 def test_losses_of_a_daemon_s_trace_are_told(new_daemon, program, small_disk, how, why):
     """Watchers and the log hear what ended the recording, and how many events that cost; so does a trace on a full disk."""

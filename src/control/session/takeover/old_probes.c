@@ -229,7 +229,7 @@ static struct error *finish(struct session *session, struct takeover *takeover)
 		error = read_old_events(session, takeover);
 	if (error)
 		snprintf(takeover->unsaved, sizeof(takeover->unsaved), "%s", error_text(error));
-	else
+	if (!error || takeover->events)
 		snprintf(takeover->trace, sizeof(takeover->trace), "%s",
 			 dead->agent->control->output);
 	/* The session's types begin with the dead controller's (open_trace). */

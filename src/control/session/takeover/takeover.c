@@ -94,6 +94,7 @@ struct error *takeover_read(struct session *dead, struct trace_writer *writer,
 	if (!error)
 		error = reader_finish(dead->reader, &totals);
 	takeover->events += totals.events;
+	takeover->unwritten += totals.unwritten;
 	return error;
 }
 
@@ -129,7 +130,7 @@ static struct error *save_events(struct session *dead, struct trace_dir *dir, bo
 		error_free(closing);
 	else
 		error = closing;
-	if (!error)
+	if (!error || takeover->events)
 		snprintf(takeover->trace, sizeof(takeover->trace), "%s",
 			 dir ? dir->path : control->output);
 	return error;
@@ -265,6 +266,26 @@ struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover)
 	return error;
 }
 
+/* `text`: where the line goes on. */
+static void describe_events(const struct takeover *takeover, char *text, size_t size)
+{
+	unsigned long long events = takeover->events, unwritten = takeover->unwritten;
+
+	if (takeover->trace[0] && takeover->unsaved[0])
+		snprintf(text, size,
+			 "; %llu unwritten events were saved in %s, %llu could not be saved: %s",
+			 events, takeover->trace, unwritten, takeover->unsaved);
+	else if (takeover->trace[0])
+		snprintf(text, size, "; %llu unwritten events were saved in %s", events,
+			 takeover->trace);
+	else if (unwritten)
+		snprintf(text, size, "; %llu unwritten events could not be saved: %s", unwritten,
+			 takeover->unsaved);
+	else
+		snprintf(text, size, "; unwritten events could not be saved: %s",
+			 takeover->unsaved);
+}
+
 void takeover_describe(const struct proc *proc, const struct takeover *takeover,
 		       char text[TAKEOVER_TEXT])
 {
@@ -283,12 +304,5 @@ void takeover_describe(const struct proc *proc, const struct takeover *takeover,
 					    "of a dyntrace that was killed");
 	if (!takeover->has_trace || length < 0 || length >= TAKEOVER_TEXT)
 		return;
-	if (takeover->trace[0])
-		snprintf(text + length, TAKEOVER_TEXT - (size_t)length,
-			 "; %llu unwritten events were saved in %s",
-			 (unsigned long long)takeover->events, takeover->trace);
-	else
-		snprintf(text + length, TAKEOVER_TEXT - (size_t)length,
-			 "; unwritten events could not be saved: %s",
-			 takeover->unsaved);
+	describe_events(takeover, text + length, TAKEOVER_TEXT - (size_t)length);
 }

@@ -26,8 +26,9 @@ struct takeover {
 	bool ended; /* the controller wasn't killed: it ended, and had to leave its probes, off */
 	size_t sites;
 	uint64_t events; /* saved events */
-	char trace[4096]; /* where they were saved; "": they could not be */
-	char unsaved[512]; /* why not */
+	uint64_t unwritten; /* events that were read, but that no file took */
+	char trace[4096]; /* where events were saved; "": none could be */
+	char unsaved[512]; /* why not all of them; "": they were */
 	bool has_trace; /* false: its tracers recorded no events, so none are lost */
 	struct writer_part part; /* the last part of that trace */
 	bool left; /* code of ours stays in the process: `why` */
