@@ -742,7 +742,7 @@ struct dt_state {
 	struct dt_quiet quiet[DT_STACKS]; /* by stack, which is other memory for it then */
 	struct dt_own_stack own_stacks[DT_SLOTS]; /* by thread slot */
 	uint64_t pages[DT_PAGES];
-	uint64_t stays[DT_PAGES]; /* likewise, and they stay as long as the process (X12) */
+	uint64_t stays[DT_PAGES]; /* likewise, and they stay as long as the process (X13) */
 	uint64_t rows[DT_ROWS_CACHED];
 	/* where trampolines write events that are lost (codegen/shared_code.h); nobody reads it */
 	uint64_t sink[DT_SINK_WORDS];

@@ -1,5 +1,5 @@
 """Values and backtraces on stacks that nobody knows: of coroutines, and of signal handlers. Where the memory stays mapped, trampolines
-read it themselves (X12, T7), and take no more of the stack than the agent's call (T8)."""
+read it themselves (X13, T7), and take no more of the stack than the agent's call (T8)."""
 import os
 import re
 import subprocess

@@ -61,13 +61,13 @@ def test_lines_are_short():
 
 
 def rules():
-    """The numbered rules of src/: {number: files that define it}."""
-    defined, noted = collections.defaultdict(set), collections.defaultdict(set)
+    """The numbered rules of src/: {number: files that define it, each as often as it does}."""
+    defined, noted = collections.defaultdict(list), collections.defaultdict(list)
     for path in sources():
         for begin, number in DEFINITION.findall(path.read_text()):
-            (noted if begin == "/*" else defined)[number].add(path)
+            (noted if begin == "/*" else defined)[number].append(path)
     # "/* (B1) ... */" above a function refers to a rule, unless the rule stands nowhere else.
-    return {**noted, **defined}
+    return {**{number: sorted(set(paths)) for number, paths in noted.items()}, **defined}
 
 
 def citations():

@@ -1,6 +1,6 @@
 /*
  * Values on stacks that nobody knows, as coroutines have: what trampolines read there themselves
- * (X12), how much of the stack that takes (T8), and a signal at every instruction of it, whose
+ * (X13), how much of the stack that takes (T8), and a signal at every instruction of it, whose
  * handler hits, jumps away, forks, goes to another coroutine or ends the thread.
  */
 #include <pthread.h>
@@ -243,7 +243,7 @@ static void compare_all(void)
 		compare(texts + sizeof(texts) - 1 - length, true);
 }
 
-/* X12 */
+/* X13 */
 static void test_both_ways_say_the_same(void **unused)
 {
 	struct rig_trace trace;
@@ -266,7 +266,7 @@ static void read_page(void)
 	far_hit(page);
 }
 
-/* X12: memory that may go away is left to the agent, although its page is known. */
+/* X13: memory that may go away is left to the agent, although its page is known. */
 static void test_other_memory_is_the_agents(void **unused)
 {
 	char expected[64];

@@ -22,9 +22,6 @@
  * (X6) A handler of the program's for another signal, whose mask has the signals blocked, begins
  *      without us. A process that has one makes no plain loads (dt_fronts.closed).
  *
- * (X12) dt_state.stays has pages only that nothing unmaps while the process lives
- *      (dt_control.stable): no load there faults. So trampolines load from them whatever the
- *      thread's mask and its stack are.
  * (X10) Other modules than the libc make harmless system calls only (sigtrap_guards.c). A call of
  *      the libc's whose number nobody knew before may be one that no guard makes safe: the process
  *      makes no plain loads from there on.
@@ -33,6 +30,9 @@
  *
  * (X12) A signal that the program ignores has no handler of ours, which would interrupt calls that
  *      wait, and which execve wouldn't hand on as ignored: such a process makes no plain loads.
+ * (X13) dt_state.stays has pages only that nothing unmaps while the process lives
+ *      (dt_control.stable): no load there faults. So trampolines load from them whatever the
+ *      thread's mask and its stack are.
  *
  * The program's masks, actions and alternate stacks stay what it wants: nothing is changed but the
  * two actions, which nobody is told of. Only pages that process_vm_readv has read are loaded from:
@@ -200,7 +200,7 @@ uint64_t loads_known(const struct dt_control *control, uint64_t from)
 	return end - from;
 }
 
-/* (X12) */
+/* (X13) */
 static void note_stable(const struct dt_control *control, uint64_t page)
 {
 	uint64_t *end = &agent_state(control)->stays[page % DT_PAGES];

@@ -5,7 +5,7 @@
  *	rsp		the image, once the condition has said yes; until then `image` is 0
  *
  * The code is there twice. The second one is for threads whose stack isn't known (coroutines,
- * handlers) or that may make no plain loads. It reads memory that nothing unmaps (X12), and frames
+ * handlers) or that may make no plain loads. It reads memory that nothing unmaps (X13), and frames
  * of the page that the thread is on (T7).
  *
  * (T8) It takes no more of the stack than the call of the agent that it stands for, or with a
