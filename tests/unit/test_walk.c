@@ -287,7 +287,7 @@ static size_t make_event(uint64_t *at, uint64_t id, uint64_t clock, uint32_t lon
 	size_t end = id == 3 ? 12 : 0;
 
 	for (size_t i = 0; i < DT_EVENT_SIZE_MAX / 8 && i < 40; i++)
-		at[i] = 0x0100000001000101 * below(256);
+		at[i] = 0x0100000001000101ull * (uint64_t)below(256);
 	at[0] = clock << 24 | id;
 	if (!id)
 		return 3;
