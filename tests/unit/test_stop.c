@@ -29,6 +29,7 @@
 #include "control/stop/rseq.h"
 #include "control/stop/sharers.h"
 #include "control/stop/stop.h"
+#include "control/stop/stop_parts.h"
 
 #define TIMEOUT_MS 20000 /* only what hangs takes as long */
 #define FROZEN_MS 60000 /* after that it never goes on */
@@ -680,6 +681,31 @@ static void test_runs_before_real_time_threads(void **state)
 	else
 		assert_true(geteuid() || !may_be_first());
 	munmap((void *)turns, HOGS_MAX * sizeof(*turns));
+	proc_close(proc);
+	target_end(&target);
+}
+
+/* (H33) Nobody can look which program runs: that isn't taken for another one. */
+static void test_no_descriptor_left(void **state)
+{
+	struct target target = target_start("spin", NULL);
+	struct rlimit before, none;
+	struct stop *stop = NULL;
+
+	target_ready(&target);
+	struct proc *proc = open_target(&target);
+	no_error(stop_all(proc, TIMEOUT_MS, &stop));
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){ 0, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	struct error *error = stop_check_program(stop);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_non_null(error);
+	assert_int_not_equal(error_kind(error), ERROR_GONE);
+	assert_non_null(strstr(error_text(error), "Too many open files"));
+	error_free(error);
+	no_error(stop_check_program(stop));
+	stop_release(stop, NULL);
 	proc_close(proc);
 	target_end(&target);
 }
@@ -1603,6 +1629,7 @@ int main(void)
 		cmocka_unit_test(test_running_threads_are_unharmed),
 		cmocka_unit_test(test_priority_is_raised_and_lowered),
 		cmocka_unit_test(test_runs_before_real_time_threads),
+		cmocka_unit_test(test_no_descriptor_left),
 		cmocka_unit_test(test_stopped_stays_stopped),
 		cmocka_unit_test(test_killed_controllers),
 		cmocka_unit_test(test_storm),

@@ -100,7 +100,8 @@ bool proc_has_our_filters(pid_t pid, int filters);
 bool proc_is_alive(const struct proc *proc);
 
 /* (H33) Does it run the program that it ran when it was opened? `tid`: one of its live threads. A
- * struct proc is for one program: stop_* refuse another, and its memory is never opened again. */
+ * struct proc is for one program: stop_* refuse another, and its memory is never opened again.
+ * False, and errno tells why, also if nobody can look. */
 bool proc_runs_same(const struct proc *proc, pid_t tid);
 /* True: it certainly runs another program by now. */
 bool proc_has_left(const struct proc *proc);

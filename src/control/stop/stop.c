@@ -138,7 +138,12 @@ bool stop_is_quit(const struct stop *stop)
 struct error *stop_check_program(struct stop *stop)
 {
 	assert(stop->threads.count);
-	stop->executed |= !proc_runs_same(stop->proc, stop->threads.items[0].tid);
+	errno = 0;
+	bool same = proc_runs_same(stop->proc, stop->threads.items[0].tid);
+	if (!same && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+		return error_errno(errno, "cannot look which program process %d runs",
+				   stop->proc->pid);
+	stop->executed |= !same;
 	return stop->executed ? held_gone(stop) : NULL;
 }
 

@@ -15,7 +15,8 @@ struct error *stop_new(struct proc *proc, bool all, struct stop **ret_stop);
 void stop_raise(struct stop *stop);
 /* Adds a thread that is in a ptrace stop of ours already, and stays in it on release. */
 struct error *stop_take_held(struct stop *stop, pid_t tid);
-/* Fails if the process has begun another program before its threads were held (H33). */
+/* Fails if the process has begun another program before its threads were held, or if there is no
+ * descriptor or memory to look (H33). */
 struct error *stop_check_program(struct stop *stop);
 /* The user doesn't want to wait for the threads any more. */
 bool stop_is_quit(const struct stop *stop);
