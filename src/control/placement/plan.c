@@ -381,6 +381,7 @@ struct error *planner_decide(struct planner *planner, struct probe **probes, siz
 	struct error *error = read_maps(planner);
 
 	if (!error && planner->may_trap && has_emitted(planner)) {
+		planner->redirects = REDIRECTS_UNKNOWN;
 		planner->avoids_traps = true; /* (L6) */
 		error = decide(planner, probes, count);
 		planner->avoids_traps = false;

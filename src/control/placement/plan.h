@@ -127,7 +127,7 @@ void planner_allow_traps(struct planner *planner, planner_may_trap_fn may_trap, 
 void planner_traps_ready(struct planner *planner);
 /*
  * The planner calls may_redirect before it prefers an exchange that redirects old trampolines (P8)
- * to a trap. Without may_redirect it prefers such exchanges always.
+ * to a trap, once per planner_decide. Without may_redirect it prefers such exchanges always.
  */
 typedef bool (*planner_may_redirect_fn)(void *context);
 void planner_ask_redirects(struct planner *planner, planner_may_redirect_fn may_redirect,

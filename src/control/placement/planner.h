@@ -66,6 +66,8 @@ struct planner {
 	bool avoids_traps; /* while all else is tried (L6) */
 	planner_may_redirect_fn may_redirect;
 	void *may_redirect_context;
+	/* its answer: asked once per planner_decide */
+	enum { REDIRECTS_UNKNOWN, REDIRECTS_POSSIBLE, REDIRECTS_IMPOSSIBLE } redirects;
 	bool keeps_calls;
 	struct {
 		struct probe *const *items; /* by address */

@@ -386,9 +386,15 @@ void planner_ask_redirects(struct planner *planner, planner_may_redirect_fn may_
 	planner->may_redirect_context = context;
 }
 
-static bool may_redirect(const struct planner *planner)
+static bool may_redirect(struct planner *planner)
 {
-	return !planner->may_redirect || planner->may_redirect(planner->may_redirect_context);
+	if (planner->redirects == REDIRECTS_UNKNOWN)
+		planner->redirects = !planner->may_redirect ||
+						     planner->may_redirect(
+							     planner->may_redirect_context) ?
+					     REDIRECTS_POSSIBLE :
+					     REDIRECTS_IMPOSSIBLE;
+	return planner->redirects == REDIRECTS_POSSIBLE;
 }
 
 static struct error *try_together(struct planner *planner, struct probe *const *probes,
