@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from harness import Program, until
-from test_plain_loads import alone, build, has_handlers
+from test_plain_loads import GONE, alone, build, has_handlers
 
 PROGRAM = r"""
 #include <errno.h>
@@ -17,21 +17,9 @@ PROGRAM = r"""
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include "handshake.h"
+""" + GONE + r"""
 extern char **environ;
-__attribute__((noipa)) void take(const char *text) { __asm__ volatile("nop; nop; nop; nop; nop" : : "r"(text)); }
 struct kernel_action { void *handler; unsigned long flags; void *restorer; unsigned long mask; };
-
-static void gone(void)
-{
-	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	strcpy(page, "here");
-	for (int i = 0; i < 4; i++)
-		take(page);
-	mprotect(page, 4096, PROT_NONE);
-	take(page);
-	munmap(page, 4096);
-}
 
 static void say(const char *what, long number)
 {

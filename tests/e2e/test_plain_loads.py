@@ -400,14 +400,9 @@ long asked(long number, long how, const unsigned long *set) {
 }
 """
 
-CALLER = r"""
-#include <dlfcn.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include "handshake.h"
+# A function that takes a text: four times while its page is there, and once when it can't be read any more.
+GONE = r"""
 __attribute__((noipa)) void take(const char *text) { __asm__ volatile("nop; nop; nop; nop; nop" : : "r"(text)); }
-static long (*told)(long how, const unsigned long *set);
-static long (*asked)(long number, long how, const unsigned long *set);
 
 static void gone(void)
 {
@@ -420,6 +415,16 @@ static void gone(void)
 	take(page);
 	munmap(page, 4096);
 }
+"""
+
+CALLER = r"""
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include "handshake.h"
+""" + GONE + r"""
+static long (*told)(long how, const unsigned long *set);
+static long (*asked)(long number, long how, const unsigned long *set);
 
 static void find(const char *path)
 {

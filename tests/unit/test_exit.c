@@ -10,6 +10,7 @@
 #include <unwind.h>
 
 #include "control/codegen/shared_code.h"
+#include "map_near.h"
 #include "rig.h"
 
 #include "../../src/control/trampoline/trampoline.h"
@@ -40,19 +41,6 @@ static void *map_at(uint64_t at, size_t size, int protection)
 	return memory;
 }
 
-static void *map_near(const void *what, size_t size)
-{
-	for (uint64_t distance = 64 << 20; distance < 1u << 30; distance += 16 << 20) {
-		void *at = mmap((void *)(((uint64_t)what - distance) & ~4095ULL), size,
-				PROT_READ | PROT_WRITE | PROT_EXEC,
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-		if (at != MAP_FAILED)
-			return at;
-	}
-	fail_msg("no memory near the test");
-	return NULL;
-}
-
 /* The exit's event has two words, as RIG_TWO has. */
 static void open_trace(void)
 {
@@ -79,7 +67,7 @@ static int setup(void **state)
 	stub_window =
 		map_at(0, window + sizeof(*returns) + 4096, PROT_READ | PROT_WRITE | PROT_EXEC);
 	returns = (struct dt_returns *)((uint64_t)(stub_window + window + 4095) & ~4095ULL);
-	code = map_near((const void *)setup, CODE_ROOM);
+	code = map_near((const void *)setup, 64 << 20, CODE_ROOM);
 	code_used = 0;
 	returns->used = 1;
 	returns->pid = (uint32_t)getpid();

@@ -14,6 +14,7 @@
 #include "../../src/shared/program.h"
 #include "../../src/shared/reads.h"
 #include "../../src/shared/unwind.h"
+#include "map_near.h"
 #include "rig.h"
 #include "thin.h"
 
@@ -57,20 +58,6 @@ __asm__(".text\n"
 
 /* ---- a target -------------------------------------------------------------------------------- */
 
-static void *map_near(const void *what, size_t size)
-{
-	for (uint64_t distance = 16 << 20; distance < 1u << 30; distance += 16 << 20) {
-		uint64_t hint = ((uint64_t)what - distance) & ~4095ULL;
-		void *at = mmap((void *)hint, size, PROT_READ | PROT_WRITE | PROT_EXEC,
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-
-		if (at != MAP_FAILED)
-			return at;
-	}
-	fail_msg("no memory near the test");
-	return NULL;
-}
-
 static void emit(void)
 {
 	struct tramp_env env = { .control = taddr_of((uint64_t)rig_control),
@@ -86,7 +73,7 @@ static void emit(void)
 	struct tramp tramp = {
 		.insns = insns, .insn_count = count, .events = events, .event_count = 1
 	};
-	far_code = map_near(far_site, CODE_ROOM);
+	far_code = map_near(far_site, 16 << 20, CODE_ROOM);
 	assert_true(trampoline_room(&tramp) <= CODE_ROOM);
 	assert_null(trampoline_emit(&tramp, &env, far_code, CODE_ROOM,
 				    taddr_of((uint64_t)far_code)));

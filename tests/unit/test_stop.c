@@ -115,7 +115,7 @@ static pid_t let_go_first; /* 0: no thread was let go yet */
 static struct tids asked, let_go; /* in this order, without the one that computes */
 static bool *filter_comes; /* that thread waits for this word; NULL: it doesn't */
 
-/* It gives all threads a filter, and ends. */
+/* Tells the thread `tid` to give all threads a filter, and waits until that thread has ended. */
 static void await_filter(pid_t tid)
 {
 	__atomic_store_n(filter_comes, true, __ATOMIC_RELEASE);

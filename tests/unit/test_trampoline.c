@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "map_near.h"
+
 #include "control/base/cleanup.h"
 #include "control/codegen/read_code.h"
 #include "control/codegen/shared_code.h"
@@ -180,19 +182,6 @@ static uint64_t fs_base(void)
 	return base;
 }
 
-static void *map_near(const void *what, size_t size)
-{
-	for (uint64_t distance = 16 << 20; distance < 1u << 30; distance += 16 << 20) {
-		uint64_t hint = ((uint64_t)what - distance) & ~4095ULL;
-		void *at = mmap((void *)hint, size, PROT_READ | PROT_WRITE | PROT_EXEC,
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-		if (at != MAP_FAILED)
-			return at;
-	}
-	fail_msg("no memory near the test");
-	return NULL;
-}
-
 static void *map_anywhere(size_t size)
 {
 	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -210,7 +199,7 @@ static int setup(void **state)
 	world.state = map_anywhere(sizeof(*world.state));
 	world.pool = map_anywhere(POOL_SIZE);
 	world.code_room = 8192;
-	world.code = map_near(harness_site, world.code_room);
+	world.code = map_near(harness_site, 16 << 20, world.code_room);
 	world.env.control = taddr_of((uint64_t)world.control);
 	world.env.slots = taddr_of((uint64_t)world.state->slots);
 	world.env.pool = taddr_of((uint64_t)world.pool);

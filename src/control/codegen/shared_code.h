@@ -22,8 +22,8 @@
 
 #define SHARED_ROOM 448 /* bytes of a routine, at most */
 
-/* What a routine is for: events of a size, which is a multiple of 8; with SHARED_EXIT, entries of
- * that size with an exit; SHARED_STUB: to take a return stub (exit_stub.h). */
+/* Kinds of routines: a size of events, which is a multiple of 8; with SHARED_EXIT, for entries of
+ * that size with an exit; SHARED_STUB: takes a return stub (exit_stub.h). */
 #define SHARED_EXIT 1u
 #define SHARED_STUB 2u
 /* Where the trampoline of an entry with an exit keeps the clock, from rsp. */

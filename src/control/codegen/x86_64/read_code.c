@@ -51,7 +51,7 @@ static const struct {
 #define READ_SLACK (DT_READ_BEYOND + 15) /* its start is aligned */
 #define IMAGE_REGS (sizeof(image_regs) / sizeof(image_regs[0]))
 
-/* What of a small image is for all strings, in bytes, and for each backtrace, in frames. */
+/* Shares of a small image: bytes of all strings, and frames of each backtrace. */
 struct read_share {
 	uint32_t strings, frames;
 };

@@ -63,8 +63,8 @@ void exit_emit_clock(struct emitter *e);
  * restores, and jumps to the stub. Without a stub, to l->out. */
 void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
 		    struct exit_labels *l);
-/* The same by the routine event->taking, of which exit_emit_miss is a part. rcx = 0: the event is
- * lost, and the call gets no stub. */
+/* As exit_emit_take, by the routine event->taking, of which exit_emit_miss is a part. rcx = 0: the
+ * event is lost, and the call gets no stub. */
 void exit_emit_take_shared(struct emitter *e, const struct tramp_event *event,
 			   struct exit_labels *l);
 /* Can that be? */
