@@ -1,4 +1,4 @@
-"""Writes a C program of functions with known parameters, some of which they use or pass on, and calls each once with known values."""
+"""Writes a C program of functions with known parameters, some of which they use or pass on, and calls each with known values."""
 import random
 
 HEAD = """#include <stdarg.h>
@@ -13,6 +13,8 @@ static NOINLINE word v_sum(word first, ...) { va_list list; va_start(list, first
   while (n--) sum += va_arg(list, word); va_end(list); return sum; }
 static NOINLINE word p_take(word a, word b, word c, word d, word e, word f) { return a ^ b * 3 ^ c * 5 ^ d * 7 ^ e * 11 ^ f * 13; }
 static NOINLINE word p_ignore(word a, word b, word c, word d, word e, word f) { sink++; return 1; }
+struct pair { word first, second; };
+static NOINLINE struct pair p_pair(word a, word b) { sink++; return (struct pair){ a, b }; }
 static word (*volatile pointer)(word, word, word, word, word, word) = p_take;
 """
 
@@ -54,13 +56,20 @@ def write(path, seed, count):
         tail = "  return sink;"
         if parameters == 6 and chosen.random() < 0.5:  # a jump to another function, with all arguments where they are
             tail, numbers = "  return pointer(p0, p1, p2, p3, p4, p5);", set(range(6))
+        if parameters == 3 and chosen.random() < 0.5:
+            body, tail, numbers = [], "  return pointer(p0, p1, p2, 1, 1, 1);", set(range(3))
         # compilers make one function of two that are alike
         text.append(f"NOINLINE word {head}\n{{\n  sink += {at};\n" + "\n".join(body) + f"\n{tail}\n}}\n")
         values = [chosen.randrange(1, 1 << 40) for _ in range(parameters)]
         # by way of memory: compilers put constants into the functions themselves
         calls += [f"  values[{n}] = {value}ul;" for n, value in enumerate(values)]
-        calls.append(f"  sink += {name}({', '.join(f'values[{n}]' for n in range(parameters))});")
+        passed = [f"values[{n}]" for n in range(parameters)]
+        if parameters == 3:  # the second word of a result may stay where it is
+            passed[1:] = ["pair.first", "pair.second"]
+            calls += ["  pair = p_pair(values[1], values[2]);", f"  sink += {name}({', '.join(passed)});"]
+            calls += ["  pair = p_pair(values[1], values[2]);"]
+        calls.append(f"  sink += {name}({', '.join(passed)});")
         used[name] = (numbers, values)
     with open(path, "w") as file:
-        file.write("\n".join(text) + "\nint main(void)\n{\n" + "\n".join(calls) + "\n  return 0;\n}\n")
+        file.write("\n".join(text) + "\nint main(void)\n{\n  struct pair pair;\n" + "\n".join(calls) + "\n  return 0;\n}\n")
     return used

@@ -94,7 +94,14 @@ __asm__(".text\n"
 			     "add $8, %rsp\n ret")
 	SHAPE("passes_twice", "sub $8, %rsp\n call rand@plt\n mov %eax, %edi\n"
 			      "call shape_passed\n call shape_passed_once\n add $8, %rsp\n ret")
-	SHAPE("passed_once", "jmp *8(%rdi)"));
+	SHAPE("passed_once", "jmp *8(%rdi)")
+	/* a result of two words: the second one is an argument where it is */
+	SHAPE("pair", "mov %rdi, %rax\n mov %rdi, %rdx\n ret")
+	SHAPE("passed_pair", "jmp *8(%rdi)")
+	SHAPE("passes_pairs", "push %rbx\n mov %rdi, %rbx\n call shape_pair\n mov %rax, %rsi\n"
+			      "mov %rbx, %rdi\n call shape_passed_pair\n call shape_pair\n"
+			      "mov %rax, %rsi\n mov %rbx, %rdi\n call shape_passed_pair\n pop %rbx\n"
+			      "ret"));
 
 static const struct {
 	const char *name;
@@ -130,6 +137,7 @@ static const struct {
 	{ "variadic", ARGUMENTS_ALL },
 	{ "passed", ARG0 },
 	{ "passed_once", ARGUMENTS_ALL },
+	{ "passed_pair", ARGUMENTS_ALL },
 };
 
 /* I21, I22, I23, I24 */

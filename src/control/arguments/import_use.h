@@ -13,6 +13,7 @@ struct import_use {
 	uint8_t doubts; /* registers that it reads perhaps */
 	uint8_t clobbers; /* registers that callers count on nothing in, behind the call */
 	bool returns; /* surely, unless it ends the process */
+	uint8_t results; /* registers that may hold a part of its result */
 };
 
 /* Decodes the instruction at an address of the file. */

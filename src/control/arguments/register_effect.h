@@ -14,6 +14,9 @@ struct stack_state {
 };
 #define STACK_UNKNOWN INT32_MIN
 
+/* The argument register that holds the second word of a result: rdx. */
+#define RESULT_REGISTERS 4u
+
 struct register_effect {
 	uint8_t reads; /* argument registers that it may read, a bit each */
 	uint8_t writes; /* argument registers of which it overwrites every bit, always */

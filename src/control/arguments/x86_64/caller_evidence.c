@@ -142,7 +142,7 @@ static uint8_t garbage_before(const struct evidence *evidence, const struct call
 		return 0;
 	use = use_search_callee(evidence->plain, &insn);
 	*ret_returns = use.returns;
-	return use.clobbers;
+	return use.clobbers & (uint8_t)~use.results;
 }
 
 /* The registers that hold garbage at the call. */

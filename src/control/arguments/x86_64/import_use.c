@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "control/arguments/argument_use.h"
+#include "control/arguments/register_effect.h"
 #include "control/prototypes/prototypes.h"
 
 #define STUB_MAX 2u /* instructions of an entry of the linkage table, up to its jump */
@@ -68,7 +69,7 @@ static bool takes_one_more(const char *name)
 static struct import_use use_of(const struct bound_function *function)
 {
 	const struct prototype *prototype = find_prototype(function);
-	struct import_use use = { .doubts = ARGUMENTS_ALL };
+	struct import_use use = { .doubts = ARGUMENTS_ALL, .results = RESULT_REGISTERS };
 
 	if (!strcmp(function->name, "__stack_chk_fail"))
 		return (struct import_use){ .clobbers = ARGUMENTS_ALL };
@@ -76,6 +77,7 @@ static struct import_use use_of(const struct bound_function *function)
 		return use;
 	use.clobbers = ARGUMENTS_ALL;
 	use.returns = prototype->result.kind != TYPE_VOID; /* exit, abort, longjmp: void */
+	use.results = prototype->result.size > 8 ? RESULT_REGISTERS : 0;
 	use.reads = parameter_registers(prototype);
 	use.doubts = !prototype->is_variadic	     ? 0 :
 		     takes_one_more(function->name) ? use.reads + 1u :
@@ -104,6 +106,7 @@ struct import_use import_use_of(const struct symtab *symtab, const struct insn *
 		return (struct import_use){ .doubts = ARGUMENTS_ALL };
 	return (struct import_use){ .doubts = ARGUMENTS_ALL,
 				    .clobbers = ARGUMENTS_ALL,
+				    .results = RESULT_REGISTERS,
 				    .returns = true };
 }
 

@@ -144,6 +144,7 @@ static struct use of_import(const struct import_use *import)
 	return (struct use){ .reads = import->reads,
 			     .doubts = import->doubts,
 			     .clobbers = import->clobbers,
+			     .results = import->results,
 			     .returns = import->returns };
 }
 
@@ -297,7 +298,7 @@ static struct use search_function(struct use_search *all, uint64_t address, unsi
 				 .level = level,
 				 .deeper = deeper,
 				 .is_first = true,
-				 .use = { .address = address } };
+				 .use = { .address = address, .results = RESULT_REGISTERS } };
 	struct path first = { .at = address, .open = ARGUMENTS_ALL };
 	const struct use *known;
 
