@@ -53,6 +53,15 @@ static void close_program(struct program *program)
 	".globl shape_" name "\n.type shape_" name ", @function\nshape_" name ": "          \
 	".cfi_startproc\n" body "\n.cfi_endproc\n.size shape_" name ", . - shape_" name "\n"
 
+/* A jump by the index in rdi: cases that read rsi and r8, and a third one. */
+#define SWITCH_IN(section, table, third)                                                     \
+	table "\n movslq (%rax, %rdi, 4), %rdx\n add %rax, %rdx\n jmp *%rdx\n"              \
+	      "1: mov %rsi, %rax\n ret\n 2: xor %eax, %eax\n ret\n 3: mov %r8, %rax\n ret\n" \
+	      ".pushsection " section "\n .p2align 2\n"                                       \
+	      "4: .long 1b - 4b, 3b - 4b, " third " - 4b\n .popsection"
+#define SWITCH(table, third) SWITCH_IN(".rodata", table, third)
+#define LABEL "lea 4f(%rip), %rax"
+
 __asm__(".text\n"
 	SHAPE("nothing", "xor %eax, %eax\n ret")
 	SHAPE("reads", "mov %rsi, %rax\n ret")
@@ -66,7 +75,34 @@ __asm__(".text\n"
 	SHAPE("address", "mov (%rdi, %r9, 8), %eax\n ret")
 	SHAPE("hint", "nopw (%rdi, %rsi)\n ret")
 	SHAPE("string", "rep movsb\n ret")
-	SHAPE("kernel", "mov $39, %eax\n xor %edi, %edi\n syscall\n ret")
+	SHAPE("kernel", "mov $39, %eax\n syscall\n ret") /* getpid */
+	SHAPE("kernel_write", "mov $1, %eax\n syscall\n ret")
+	SHAPE("kernel_unknown", "mov %edi, %eax\n syscall\n ret")
+	SHAPE("kernel_called", "mov $39, %eax\n call shape_leaf\n syscall\n ret")
+	SHAPE("kernel_either", "mov $39, %eax\n test %edi, %edi\n je 1f\n mov $1, %eax\n"
+			       "1: syscall\n ret")
+	SHAPE("kernel_late", "mov $440, %eax\n syscall\n ret") /* process_madvise */
+	SHAPE("kernel_future", "mov $400, %eax\n syscall\n ret")
+	SHAPE("kernel_clobbers", "mov $39, %eax\n syscall\n mov %rcx, %rax\n ret")
+	SHAPE("switch", "cmp $2, %edi\n ja 2f\n mov %edi, %edi\n" SWITCH(LABEL, "2b"))
+	SHAPE("switch_byte", "cmp $2, %dil\n ja 2f\n movzbl %dil, %edi\n" SWITCH(LABEL, "2b"))
+	SHAPE("switch_masked", "and $3, %edi\n cmp $2, %dil\n ja 2f\n" SWITCH(LABEL, "2b"))
+	SHAPE("switch_loop", LABEL "\n 5: cmp $2, %edi\n ja 2f\n mov %edi, %edi\n"
+			     SWITCH("", "5b"))
+	/* nothing bounds these */
+	SHAPE("switch_wild", SWITCH(LABEL, "2b"))
+	SHAPE("switch_low", "cmp $2, %dil\n ja 2f\n" SWITCH(LABEL, "2b"))
+	SHAPE("switch_other", "cmp $2, %esi\n ja 2f\n" SWITCH(LABEL, "2b"))
+	SHAPE("switch_late", "test %esi, %esi\n je 6f\n cmp $2, %edi\n ja 2f\n mov %edi, %edi\n"
+			     "6:" SWITCH(LABEL, "2b"))
+	SHAPE("switch_moved", "cmp $2, %edi\n ja 2f\n mov %edi, %edi\n inc %edi\n"
+			      SWITCH(LABEL, "2b"))
+	SHAPE("switch_flags", "cmp $2, %edi\n test %esi, %esi\n ja 2f\n mov %edi, %edi\n"
+			      SWITCH(LABEL, "2b"))
+	SHAPE("switch_far", "cmp $2, %edi\n ja 2f\n mov %edi, %edi\n"
+			    SWITCH(LABEL, "4b + 0x70000000"))
+	SHAPE("switch_written", "cmp $2, %edi\n ja 2f\n mov %edi, %edi\n"
+				SWITCH_IN(".data", LABEL, "2b"))
 	SHAPE("calls", "push %rbx\n mov $1, %edi\n call shape_reads\n pop %rbx\n ret")
 	SHAPE("calls_unknown", "push %rbx\n mov %rdi, %rax\n mov $1, %edi\n mov $2, %esi\n"
 			       "call *8(%rax)\n pop %rbx\n ret")
@@ -119,7 +155,26 @@ static const struct {
 	{ "address", ARG0 | ARG5 },
 	{ "hint", 0 },
 	{ "string", ARG0 | ARG1 | ARG3 },
-	{ "kernel", ARGUMENTS_ALL & ~ARG0 },
+	{ "kernel", 0 },
+	{ "kernel_write", ARG0 | ARG1 | ARG2 },
+	{ "kernel_unknown", ARGUMENTS_ALL & ~ARG3 },
+	{ "kernel_called", ARGUMENTS_ALL & ~(ARG0 | ARG3) },
+	{ "kernel_either", ARGUMENTS_ALL & ~ARG3 },
+	{ "kernel_late", ARG0 | ARG1 | ARG2 | ARG4 },
+	{ "kernel_future", ARGUMENTS_ALL & ~ARG3 },
+	{ "kernel_clobbers", 0 },
+	{ "switch", ARG0 | ARG1 | ARG4 },
+	{ "switch_byte", ARG0 | ARG1 | ARG4 },
+	{ "switch_masked", ARG0 | ARG1 | ARG4 },
+	{ "switch_loop", ARG0 | ARG1 | ARG4 },
+	{ "switch_wild", ARGUMENTS_ALL & ~ARG2 },
+	{ "switch_low", ARGUMENTS_ALL & ~ARG2 },
+	{ "switch_other", ARGUMENTS_ALL & ~ARG2 },
+	{ "switch_late", ARGUMENTS_ALL & ~ARG2 },
+	{ "switch_moved", ARGUMENTS_ALL & ~ARG2 },
+	{ "switch_flags", ARGUMENTS_ALL & ~ARG2 },
+	{ "switch_far", ARGUMENTS_ALL & ~ARG2 },
+	{ "switch_written", ARGUMENTS_ALL & ~ARG2 },
 	{ "calls", ARG1 },
 	{ "calls_unknown", ARGUMENTS_ALL & ~ARG1 },
 	{ "keeps", ARG2 },
@@ -140,7 +195,7 @@ static const struct {
 	{ "passed_pair", ARGUMENTS_ALL },
 };
 
-/* I21, I22, I23, I24 */
+/* I21, I22, I23, I24, I25 */
 static void test_shapes(void **state)
 {
 	struct program program = open_program("/proc/self/exe");

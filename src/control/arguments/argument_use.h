@@ -9,8 +9,9 @@
  * (I21) A register is left out only if every path from the function's first instruction overwrites
  *       all of it, or returns to the caller, before anything could read it; or by (I24).
  * (I22) A path that can't be followed reads all registers that it hasn't overwritten: a jump or
- *       call that leads to an unknown place, bytes that aren't an instruction, a system call, a
- *       return that needn't lead to the caller, and whatever exceeds the limits of the search.
+ *       call that leads to an unknown place (jump tables: known_values.h), bytes that aren't an
+ *       instruction, a return that needn't lead to the caller, and whatever exceeds the limits of
+ *       the search. A system call reads as many as its number has, all if that isn't known.
  * (I23) A known function that is called, or jumped to, reads what its own code reads. One of
  *       another file reads what its prototype says; without a prototype, everything.
  * (I24) A read that no instruction proves doesn't count if two callers leave garbage in that

@@ -25,6 +25,7 @@ struct register_effect {
 	uint8_t saves; /* the argument register that it stores to the stack; 0: something else */
 	int32_t save_area; /* where the first one would be, if all were stored side by side */
 	bool writes_rax;
+	bool enters_kernel; /* a system call */
 	bool is_opaque; /* may read any register, or change where the function returns to */
 };
 

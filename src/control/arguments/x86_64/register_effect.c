@@ -80,8 +80,8 @@ static void note_operand(const ZydisDecodedOperand *operand, struct register_eff
 	}
 }
 
-/* System calls take arguments in these registers; other programs see all of them at a trap. */
-static bool enters_kernel(const struct insn *insn)
+/* Other programs see all registers at a trap. */
+static bool is_unknown(const struct insn *insn)
 {
 	switch (insn->zydis.meta.category) {
 	case ZYDIS_CATEGORY_SYSCALL:
@@ -90,7 +90,10 @@ static bool enters_kernel(const struct insn *insn)
 	case ZYDIS_CATEGORY_SYSTEM:
 	case ZYDIS_CATEGORY_VTX:
 		return insn->zydis.mnemonic != ZYDIS_MNEMONIC_UD2 &&
-		       insn->zydis.mnemonic != ZYDIS_MNEMONIC_HLT;
+		       insn->zydis.mnemonic != ZYDIS_MNEMONIC_HLT &&
+		       insn->zydis.mnemonic != ZYDIS_MNEMONIC_SYSCALL &&
+		       insn->zydis.mnemonic != ZYDIS_MNEMONIC_RDTSC &&
+		       insn->zydis.mnemonic != ZYDIS_MNEMONIC_RDTSCP;
 	default:
 		return false;
 	}
@@ -269,7 +272,8 @@ struct register_effect register_effect_of(const struct insn *insn, struct stack_
 		effect.reads = 0;
 	if (may_leave_result(insn->zydis.mnemonic))
 		effect.writes = 0;
-	effect.is_opaque = enters_kernel(insn) || touches_return(insn, stack);
+	effect.enters_kernel = insn->zydis.mnemonic == ZYDIS_MNEMONIC_SYSCALL;
+	effect.is_opaque = is_unknown(insn) || touches_return(insn, stack);
 	note_save(insn, stack, &effect);
 	effect.asks_vectors = asks_vectors(insn);
 	effect.touches = (uint8_t)(written & ARGUMENTS_ALL);

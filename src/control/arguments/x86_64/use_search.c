@@ -20,6 +20,8 @@
 
 #include "control/arguments/argument_use.h"
 #include "control/arguments/import_use.h"
+#include "control/arguments/kernel_use.h"
+#include "control/arguments/known_values.h"
 #include "control/arguments/register_effect.h"
 #include "control/arguments/use_table.h"
 #include "control/base/vec.h"
@@ -33,6 +35,7 @@
 struct path {
 	uint64_t at;
 	struct stack_state stack;
+	struct known_values known;
 	uint8_t open; /* registers that aren't overwritten, nor known to be read */
 	uint32_t search; /* in struct level.seen: that the entry belongs to */
 };
@@ -118,7 +121,7 @@ static struct path *find_seen(const struct level *level, uint64_t at)
 static bool join(struct search *search, struct path *path)
 {
 	struct path *seen = find_seen(search->level, path->at);
-	const struct path before = *seen;
+	struct path before = *seen;
 
 	if (before.search == search->level->search) {
 		path->open |= before.open & (uint8_t)~search->use.reads;
@@ -126,8 +129,13 @@ static bool join(struct search *search, struct path *path)
 			path->stack.rsp = STACK_UNKNOWN;
 		if (path->stack.rbp != before.stack.rbp)
 			path->stack.rbp = STACK_UNKNOWN;
-		if (!(path->open & ~before.open) && path->stack.rsp == before.stack.rsp &&
-		    path->stack.rbp == before.stack.rbp)
+		/* what this path knows, beyond what all know, doesn't count */
+		struct known_values both = before.known;
+		bool is_new = known_join(&both, &path->known);
+
+		path->known = both;
+		if (!is_new && !(path->open & ~before.open) &&
+		    path->stack.rsp == before.stack.rsp && path->stack.rbp == before.stack.rbp)
 			return false;
 	}
 	*seen = *path;
@@ -188,13 +196,44 @@ static void call(struct search *search, struct path *path, const struct insn *in
 
 /* ---- the search ------------------------------------------------------------------------------ */
 
+/* Goes on at all entries of the table that a jump reads (I25); false: it reads no known one. */
+static bool jump_by_table(struct search *search, const struct path *path, const struct insn *insn)
+{
+	const struct symtab *symtab = search->all->symtab;
+	struct jump_table table;
+	uint64_t to;
+
+	if (insn->flow != FLOW_JUMP_INDIRECT || !known_jump(&path->known, insn, &table))
+		return false;
+	for (uint32_t i = 0; i < table.count; i++) {
+		if (!jump_table_target(symtab, &table, i, &to))
+			return false;
+	}
+	for (uint32_t i = 0; i < table.count; i++) {
+		if (jump_table_target(symtab, &table, i, &to))
+			add_path(search, path, to);
+	}
+	return true;
+}
+
+/* A system call takes as many arguments as its number has, or fewer: futex. */
+static void enter_kernel(struct search *search, const struct path *path)
+{
+	uint64_t number = UINT64_MAX;
+
+	known_number(&path->known, ZYDIS_REGISTER_RAX, &number);
+	search->use.doubts |= kernel_use(number) & path->open;
+}
+
 /* Ends a path that leaves the function, by returning or by jumping. */
 static void leave(struct search *search, struct path *path, const struct insn *insn)
 {
-	bool is_plain = insn->flow == FLOW_JUMP_INDIRECT ||
-			(insn->zydis.mnemonic == ZYDIS_MNEMONIC_RET &&
-			 !insn->zydis.operand_count_visible);
+	bool is_plain =
+		insn->flow == FLOW_JUMP_INDIRECT ||
+		(insn->zydis.mnemonic == ZYDIS_MNEMONIC_RET && !insn->zydis.operand_count_visible);
 
+	if (jump_by_table(search, path, insn))
+		return;
 	if (path->stack.rsp != 0 || !is_plain) {
 		give_up(search, path);
 		return;
@@ -225,8 +264,7 @@ static bool is_tail_call(const struct search *search, const struct path *path,
 {
 	uint64_t start, end;
 
-	return path->stack.rsp == 0 &&
-	       (insn->flow == FLOW_JUMP || insn->flow == FLOW_BRANCH) &&
+	return path->stack.rsp == 0 && (insn->flow == FLOW_JUMP || insn->flow == FLOW_BRANCH) &&
 	       insn->target.v != search->use.address &&
 	       symtab_fde(search->all->symtab, insn->target.v, &start, &end) &&
 	       start == insn->target.v;
@@ -236,6 +274,7 @@ static bool is_tail_call(const struct search *search, const struct path *path,
 static bool step(struct search *search, struct path *path, const struct insn *insn)
 {
 	struct register_effect effect = register_effect_of(insn, &path->stack);
+	struct path taken;
 
 	/* an impossible case may lead to whatever code is there */
 	if (insn->pc.v - search->start < search->end - search->start)
@@ -248,8 +287,12 @@ static bool step(struct search *search, struct path *path, const struct insn *in
 		give_up(search, path);
 		return false;
 	}
+	if (effect.enters_kernel)
+		enter_kernel(search, path);
 	path->open &= (uint8_t)~effect.writes;
 	search->use.clobbers |= effect.touches;
+	taken = *path;
+	known_step(&path->known, insn, &taken.known);
 	if (is_tail_call(search, path, insn)) {
 		struct path other = *path;
 
@@ -259,12 +302,20 @@ static bool step(struct search *search, struct path *path, const struct insn *in
 	}
 	switch (insn->flow) {
 	case FLOW_CALL:
-	case FLOW_CALL_INDIRECT: call(search, path, insn); break;
+	case FLOW_CALL_INDIRECT:
+		call(search, path, insn);
+		break;
 	case FLOW_RETURN:
-	case FLOW_JUMP_INDIRECT: leave(search, path, insn); return false;
-	case FLOW_BRANCH: add_path(search, path, insn->target.v); break;
-	case FLOW_STOP: return false;
-	default: break;
+	case FLOW_JUMP_INDIRECT:
+		leave(search, path, insn);
+		return false;
+	case FLOW_BRANCH:
+		add_path(search, &taken, insn->target.v);
+		break;
+	case FLOW_STOP:
+		return false;
+	default:
+		break;
 	}
 	path->at = insn->flow == FLOW_JUMP ? insn->target.v : insn->pc.v + insn->length;
 	return true;
@@ -322,8 +373,8 @@ static struct use search_function(struct use_search *all, uint64_t address, unsi
 		follow(&search, level->paths.items[--level->paths.count]);
 	search.use.doubts &= (uint8_t)~search.use.reads;
 	if (search.use.doubts && all->evidence)
-		search.use.doubts &= (uint8_t)~all->evidence(all->context, address,
-							     search.use.doubts);
+		search.use.doubts &=
+			(uint8_t)~all->evidence(all->context, address, search.use.doubts);
 	use_table_add(&level->table, &search.use);
 	return search.use;
 }
