@@ -24,7 +24,7 @@
  *            function exits are recorded: which call each return stub stands for. The stubs are a
  *            window of the code memfd within reach of it.
  *
- * The buffer's protocol (asserts, tests and comments cite B1 to B10):
+ * The buffer's protocol (asserts, tests and comments cite B1 to B11):
  *
  * (B1) A chunk has one owner at a time. It changes hands only by compare-and-swap of its chunk
  *      word: FREE -> OWNED by a thread; OWNED -> PUBLISHED by its owner; OWNED -> CLOSING ->
@@ -65,6 +65,10 @@
  *      signal's handler has recorded behind it meanwhile, the word is another, and the event keeps
  *      its room. The word behind its header says which (program.h), also while the event is
  *      pending. The rest was never written (B4).
+ * (B11) Each published chunk adds one to dt_pool.wake. A thread that raises `wake` wakes a
+ *      controller that sleeps if `wake` has reached wake_at, which is at most DT_WAKE_CHUNKS more
+ *      than the controller has seen: so the controller reads several chunks at once, and few hits
+ *      pay for waking it. What can't wait for more chunks adds DT_WAKE_CHUNKS.
  *
  * (N1) A thread that passes the place where the loader reports a new list of libraries to debuggers
  *      raises dt_pool.modules_asked: the new value is its ticket. With DT_WAIT_MODULES it waits
@@ -79,7 +83,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 54
+#define DT_LAYOUT_VERSION 55
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -498,6 +502,8 @@ struct dt_tally {
 	uint32_t missed; /* calls without a return stub */
 };
 
+#define DT_WAKE_CHUNKS 8u
+
 struct dt_pool {
 	uint64_t magic;
 	uint32_t version;
@@ -508,8 +514,9 @@ struct dt_pool {
 	uint32_t big_hint;
 	int32_t small_free; /* approximate; only to fail fast */
 	int32_t big_free;
-	uint32_t wake; /* futex: plus one per published chunk */
+	uint32_t wake; /* futex: plus one per published chunk, and more (B11) */
 	uint32_t waiting; /* the controller sleeps on `wake` */
+	uint32_t wake_at; /* the value of `wake` for which it is woken (B11) */
 	uint64_t lost_homeless; /* hits without a slot or a thread record */
 	uint64_t overwritten; /* (B9) */
 	uint32_t room; /* futex: plus one per freed chunk */

@@ -44,15 +44,21 @@ bool chunk_is_held(const struct dt_control *control, const struct dt_slot *slot)
 	return word == DT_CHUNK_WORD((uint32_t)(slot->reserve >> 32), slot->thread, DT_CHUNK_OWNED);
 }
 
-void chunk_wake(const struct dt_control *control)
+static void chunk_raise(const struct dt_control *control, uint32_t by)
 {
 	struct dt_pool *pool = agent_pool(control);
+	uint32_t now = __atomic_add_fetch(&pool->wake, by, __ATOMIC_SEQ_CST);
 
-	__atomic_fetch_add(&pool->wake, 1, __ATOMIC_SEQ_CST);
-	/* Pairs with reader_wait: it sets `waiting`, then looks at `wake` again. */
+	/* Pairs with pool_wait: it sets `wake_at` and `waiting`, then looks at `wake` again. */
 	if (!agent_is_quiet(control) && __atomic_load_n(&pool->waiting, __ATOMIC_SEQ_CST) &&
+	    (int32_t)(now - __atomic_load_n(&pool->wake_at, __ATOMIC_SEQ_CST)) >= 0 &&
 	    __atomic_exchange_n(&pool->waiting, 0, __ATOMIC_SEQ_CST))
 		sys_futex_wake(&pool->wake);
+}
+
+void chunk_wake(const struct dt_control *control)
+{
+	chunk_raise(control, DT_WAKE_CHUNKS);
 }
 
 /* (Q4) */
@@ -109,7 +115,7 @@ void chunk_publish(const struct dt_control *control, struct dt_slot *slot, bool 
 						__ATOMIC_RELAXED); /* B1 */
 	chunk_forget(slot);
 	if (done)
-		chunk_wake(control);
+		chunk_raise(control, 1); /* B11 */
 }
 
 /* ---- free chunks -------------------------------------------------------------------------- */

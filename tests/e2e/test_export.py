@@ -12,7 +12,7 @@ import pytest
 from calls_oracle import Calls, packets_of
 from harness import Trace
 from test_own_reader import CALLS, record
-from test_report import lose, take_out
+from test_report import SHORT_PACKETS, lose, take_out
 
 
 def fields_of(data):
@@ -129,7 +129,7 @@ def test_perfetto(dyntrace, scratch, trace):
 
 def test_perfetto_losses_and_probes(dyntrace, scratch, program_path):
     """A loss is a mark, and ends what was open: slices stay balanced (Perfetto asserts it)."""
-    trace = record(dyntrace, "-e", "--function", "top_", "--function", "mid", "--probe", "leaf", "--mode", "block", "--",
+    trace = record(dyntrace, "-e", "--function", "top_", "--function", "mid", "--probe", "leaf", *SHORT_PACKETS, "--",
                    program_path("calls"), 1500, 1)
     biggest = max((os.path.join(trace, name) for name in os.listdir(trace)), key=os.path.getsize)
     lose(biggest, 1, 77)
@@ -204,7 +204,7 @@ def speedscope_calls(profile, frames):
 @pytest.mark.parametrize("losses", [0, 2])
 def test_speedscope(dyntrace, scratch, program_path, losses):
     """All calls with a duration, of each thread, nested. (O2) A call that a loss cut isn't there."""
-    trace = record(dyntrace, "-e", *CALLS, "--mode", "block", "--", program_path("calls"), 1500 if losses else 100, 2)
+    trace = record(dyntrace, "-e", *CALLS, *SHORT_PACKETS, "--", program_path("calls"), 1500 if losses else 100, 2)
     biggest = max((os.path.join(trace, name) for name in os.listdir(trace)), key=os.path.getsize)
     for number in range(losses):
         lose(biggest, 1 + number, 77)

@@ -11,7 +11,7 @@ from calls_oracle import Calls, packets_of
 from harness import until
 from test_export import HOSTILE, rename
 from test_own_reader import CALLS, record
-from test_report import lose, take_out
+from test_report import SHORT_PACKETS, lose, take_out
 from test_values import compile_program
 
 READY = "!!globalThis.page"
@@ -90,7 +90,7 @@ def test_recursion_and_threads(dyntrace, program_path, page):
 
 
 def test_losses(dyntrace, program_path, page):
-    trace = record(dyntrace, "-e", *CALLS, "--mode", "block", "--", program_path("calls"), 900, 1)
+    trace = record(dyntrace, "-e", *CALLS, *SHORT_PACKETS, "--", program_path("calls"), 900, 1)
     lose(max((os.path.join(trace, name) for name in os.listdir(trace)), key=os.path.getsize), 1, 77)
     one = page(trace)
     check(one, trace)
@@ -105,7 +105,7 @@ def test_losses(dyntrace, program_path, page):
 
 def test_missing_packets(dyntrace, program_path, page):
     """(O2) As a loss: a gap with a count, and no call over it."""
-    trace = record(dyntrace, "-e", *CALLS, "--function", "run", "--mode", "block", "--", program_path("calls"), 400, 1)
+    trace = record(dyntrace, "-e", *CALLS, "--function", "run", *SHORT_PACKETS, "--", program_path("calls"), 400, 1)
     assert take_out(max((os.path.join(trace, name) for name in os.listdir(trace)), key=os.path.getsize), {1}) > 2
     one = page(trace)
     check(one, trace)
@@ -317,7 +317,7 @@ def test_hostile(dyntrace, scratch, page):
 
 def test_sums(dyntrace, program_path, page):
     """(O8, O9) Of too many calls, short ones become sums, the slowest stay whole, and all numbers of the whole trace stay exact."""
-    trace = record(dyntrace, "-e", *CALLS, "--mode", "block", "--", program_path("calls"), 400, 2)
+    trace = record(dyntrace, "-e", *CALLS, *SHORT_PACKETS, "--", program_path("calls"), 400, 2)
     one = page(trace, env={"DYNTRACE_PAGE_CALLS": "2000"})
     oracle, rows = Calls(trace), table_of(one)
     for name, numbers in oracle.numbers.items():

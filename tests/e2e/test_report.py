@@ -15,6 +15,9 @@ from calls_oracle import Calls
 from test_own_reader import CALLS, record
 from test_values import compile_program
 
+# A trace of some chunks has several packets: of a small buffer, none shares a packet with many others.
+SHORT_PACKETS = ["--mode", "block", "--buffer-size", "1M"]
+
 NESTED = r"""
 #include <time.h>
 int never(void) { return 1; }
@@ -129,7 +132,7 @@ def lose(path, number, count):
 
 def test_losses(dyntrace, program_path):
     """(O2) Calls cut by a loss have no duration in any number."""
-    trace = record(dyntrace, "-e", *CALLS, "--mode", "block", "--", program_path("calls"), 1500, 2)
+    trace = record(dyntrace, "-e", *CALLS, *SHORT_PACKETS, "--", program_path("calls"), 1500, 2)
     whole = functions(dyntrace, trace)[0]
     files = sorted(os.path.join(trace, name) for name in os.listdir(trace)
                    if name != "metadata" and os.path.getsize(os.path.join(trace, name)) > 200_000)
@@ -162,7 +165,7 @@ def take_out(path, numbers):
 
 def test_one_missing_packet(dyntrace, program_path):
     """The notes below the table count in words that suit one."""
-    trace = record(dyntrace, "-e", *CALLS, "--function", "run", "--mode", "block", "--", program_path("calls"), 400, 2)
+    trace = record(dyntrace, "-e", *CALLS, "--function", "run", *SHORT_PACKETS, "--", program_path("calls"), 400, 2)
     files = sorted((os.path.join(trace, name) for name in os.listdir(trace) if name != "metadata"), key=os.path.getsize)
     assert take_out(files[-1], {1}) > 2
     assert "\n1 packet of events is missing in the trace\n" in dyntrace("report", trace).stdout
@@ -170,7 +173,7 @@ def test_one_missing_packet(dyntrace, program_path):
 
 def test_missing_packets(dyntrace, program_path):
     """(O2) A thread may have lost the packets that no file has: its open calls are cut, calls behind have no wrong parent."""
-    trace = record(dyntrace, "-e", *CALLS, "--function", "run", "--mode", "block", "--", program_path("calls"), 400, 2)
+    trace = record(dyntrace, "-e", *CALLS, "--function", "run", *SHORT_PACKETS, "--", program_path("calls"), 400, 2)
     whole = functions(dyntrace, trace)[0]
     files = sorted((os.path.join(trace, name) for name in os.listdir(trace) if name != "metadata"), key=os.path.getsize)
     assert take_out(files[-1], {1, 2}) > 3
@@ -219,7 +222,7 @@ def memory_of(dyntrace, words):
 
 def test_memory(dyntrace, scratch, program_path):
     """Readers need memory for functions, paths and keys, not for events: sixty times as many take as much."""
-    trace = record(dyntrace, "-e", *CALLS, "--mode", "block", "--", program_path("calls"), 400, 1)
+    trace = record(dyntrace, "-e", *CALLS, *SHORT_PACKETS, "--", program_path("calls"), 400, 1)
     stream = max((os.path.join(trace, name) for name in os.listdir(trace)), key=os.path.getsize)
     number = take_out(stream, set()) - 2
     commands = [["report", trace], ["report", trace, "--tree"], ["report", trace, "rec"], ["report", trace, "--by", "function,n"],

@@ -15,7 +15,7 @@ import pytest
 from calls_oracle import Calls
 from harness import until
 from test_own_reader import CALLS, record
-from test_report import lose
+from test_report import SHORT_PACKETS, lose
 from test_values import compile_program
 
 SOURCE = r"""
@@ -243,7 +243,7 @@ def test_forms(dyntrace, trace):
 
 def test_losses(dyntrace, keyed):
     """(O6) Calls whose entries are missing have a row of their own; cut ones are in none."""
-    trace = record(dyntrace, "-e", *FUNCTIONS, "--mode", "block", "--", keyed, 4000)
+    trace = record(dyntrace, "-e", *FUNCTIONS, *SHORT_PACKETS, "--", keyed, 4000)
     file = max((os.path.join(trace, name) for name in os.listdir(trace) if name != "metadata"), key=os.path.getsize)
     lose(file, 1, 100)
     oracle = Calls(trace)

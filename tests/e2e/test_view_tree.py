@@ -11,7 +11,7 @@ import own_reader
 from handmade import Packet
 from harness import Trace, on_a_terminal
 from test_own_reader import CALLS, record
-from test_report import lose
+from test_report import SHORT_PACKETS, lose
 from test_values import compile_program
 
 UTC = {**os.environ, "TZ": "UTC"}
@@ -88,7 +88,7 @@ def test_threads(dyntrace, program_path):
 
 def test_loss_cuts_calls(dyntrace, program_path):
     """Nobody knows which calls went on over a loss: none of them gets a duration by it."""
-    trace = record(dyntrace, "-e", *CALLS, "--mode", "block", "--", program_path("calls"), 1500, 1)
+    trace = record(dyntrace, "-e", *CALLS, *SHORT_PACKETS, "--", program_path("calls"), 1500, 1)
     path = max((os.path.join(trace, name) for name in os.listdir(trace)), key=os.path.getsize)
     lose(path, 1, 77)
     lines = dyntrace("view", "--tree", trace).stdout.splitlines()

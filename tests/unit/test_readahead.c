@@ -349,6 +349,22 @@ static void test_few_chunks(void **unused)
 	tear_down(&trace);
 }
 
+/* A reader that keeps up writes what it finds by few packets, too. */
+static void test_some_chunks(void **unused)
+{
+	struct rig_trace trace;
+
+	set_up(&trace, MANY);
+	for (uint32_t i = 0; i < MANY / 8; i++)
+		fill(SMALL + i, 1, i, EVENTS);
+	assert_int_equal(drain(&trace), MANY / 8);
+	assert_int_equal(by_second, 0);
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.packets, MANY / 8 / 2);
+	expect_order(&trace, MANY / 8 * EVENTS);
+	tear_down(&trace);
+}
+
 /* (V3, V8) The second thread's write fails: of its packet, and of the one that was copied
  * meanwhile, nothing is counted or freed. Both are read again. */
 static void test_failed_write(void **unused)
@@ -604,6 +620,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),	     cmocka_unit_test(test_few_chunks),
+		cmocka_unit_test(test_some_chunks),
 		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_large_packets),
 		cmocka_unit_test(test_failed_write), cmocka_unit_test(test_disk_full),

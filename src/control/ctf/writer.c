@@ -388,6 +388,7 @@ static struct error *writer_append(struct trace_writer *writer, struct writer_la
 	struct iovec parts[2] = { { (void *)packet->events, packet->size },
 				  { &rest, sizeof(rest) } };
 	head->packet_size = need * 8;
+	writer_take_blocks(writer, lane, need);
 	struct error *error = writer_put(writer, lane->fd, parts, need < lane->filler ? 2 : 1,
 					 lane->size + sizeof(*head), packet->aside);
 	if (!error)

@@ -4,13 +4,21 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
 #include "writer_hand.h"
 #include "writer_state.h"
+
+#define BLOCKS_PACKET (32u << 10) /* shorter packets ask for no blocks */
+#define BLOCKS_TRACE (1u << 20) /* nor does a shorter trace */
+#define BLOCKS_SHARE 8 /* that part of the trace is asked for ahead, for all threads together */
+#define BLOCKS_MORE (4u << 20) /* no more, in one file */
 
 void writer_file_name(uint32_t part, uint64_t number, char name[WRITER_NAME_SIZE])
 {
@@ -61,6 +69,39 @@ struct error *writer_put_bytes(const struct trace_writer *writer, int fd, const 
 	struct iovec part = { (void *)bytes, size };
 
 	return writer_put(writer, fd, &part, 1, at, NULL);
+}
+
+/* Only where that was measured to gain something: tmpfs is slower for it. Not for bounded traces,
+ * whose space on disk counts. */
+static bool writer_takes_blocks(struct trace_writer *writer, int fd)
+{
+	struct statfs st;
+
+	if (!writer->knows_blocks) {
+		writer->knows_blocks = true;
+		writer->takes_blocks = !writer_is_bounded(writer) && !fstatfs(fd, &st) &&
+				       st.f_type == EXT4_SUPER_MAGIC;
+	}
+	return writer->takes_blocks;
+}
+
+void writer_take_blocks(struct trace_writer *writer, struct writer_lane *lane, uint64_t size)
+{
+	uint64_t need = lane->size + size;
+	uint64_t more = writer->bytes / (BLOCKS_SHARE * writer->streams.count);
+
+	if (size < BLOCKS_PACKET || writer->bytes < BLOCKS_TRACE || need <= lane->blocks ||
+	    !writer_takes_blocks(writer, lane->fd))
+		return;
+	uint64_t from = lane->blocks > lane->size ? lane->blocks : lane->size;
+	uint64_t to = need + (more < BLOCKS_MORE ? more : BLOCKS_MORE);
+	if (to > lane->size + lane->filler)
+		to = lane->size + lane->filler;
+	/* a full disk, or a quota: the write itself will tell */
+	if (fallocate(lane->fd, FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from)))
+		writer->takes_blocks = errno == EINTR;
+	else
+		lane->blocks = to;
 }
 
 struct metadata_packet writer_filler(const struct trace_writer *writer, uint64_t end,

@@ -25,6 +25,7 @@ struct writer_lane {
 	int fd; /* -1: closed for now */
 	uint64_t size; /* W1 */
 	uint64_t filler; /* bytes of the empty packet after it; 0: none */
+	uint64_t blocks; /* it has blocks up to there (writer_take_blocks); 0: not asked for */
 	uint64_t end; /* W2 */
 	uint64_t discarded;
 	uint64_t sequence;
@@ -71,6 +72,7 @@ struct trace_writer {
 	uint64_t space_until, space_look;
 	uint64_t space_left; /* at the last look */
 	bool is_full; /* no more events: too little space is left */
+	bool knows_blocks, takes_blocks; /* does it ask for blocks ahead? writer_take_blocks */
 	VEC(struct writer_stream) streams; /* by number */
 	size_t open_count;
 	uint64_t turn; /* counts packets */
@@ -101,6 +103,9 @@ struct error *writer_put(const struct trace_writer *writer, int fd, struct iovec
 struct error *writer_failed(const struct trace_writer *writer, int number);
 struct error *writer_put_bytes(const struct trace_writer *writer, int fd, const void *bytes,
 			       size_t size, uint64_t at);
+/* Asks for the blocks of a long packet of `size` bytes, and of some more, in an open lane: a file
+ * system that finds blocks for each page by itself takes twice as long. */
+void writer_take_blocks(struct trace_writer *writer, struct writer_lane *lane, uint64_t size);
 /* The header of an empty packet of `size` bytes at the time `end`. */
 struct metadata_packet writer_filler(const struct trace_writer *writer, uint64_t end,
 				     uint64_t discarded, uint64_t sequence, uint64_t size);

@@ -1,6 +1,7 @@
 #include "pool.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #define POOL_TELL_CHUNKS 16 /* that are freed before threads are told */
+#define POOL_WAKE_PART 32 /* of all chunks, at most, is published before we are woken (B11) */
 
 bool pool_fits(uint64_t size, uint32_t small_count, uint32_t big_count)
 {
@@ -54,6 +56,27 @@ void pool_thread(const struct pool *pool, uint32_t index, struct dt_thread *ret_
 {
 	assert(index < DT_THREADS_MAX);
 	pool_copy(ret_thread, &pool->base->threads[index], sizeof(*ret_thread) / 8);
+}
+
+void pool_wait(struct dt_pool *base, uint32_t seen, const struct timespec *timeout)
+{
+	uint32_t chunks = (base->small_count + base->big_count) / POOL_WAKE_PART;
+
+	if (!chunks || chunks > DT_WAKE_CHUNKS)
+		chunks = chunks ? DT_WAKE_CHUNKS : 1;
+	/* Pairs with chunk_raise in the agent: it raises `wake`, then looks at `waiting`. */
+	__atomic_store_n(&base->wake_at, seen + chunks, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&base->waiting, 1, __ATOMIC_SEQ_CST);
+	/* Each turn has seen a chunk more: the number of turns is for a target that lies. */
+	for (uint32_t turn = 0; turn < chunks; turn++) {
+		uint32_t now = __atomic_load_n(&base->wake, __ATOMIC_SEQ_CST);
+
+		if (now - seen >= chunks ||
+		    !syscall(SYS_futex, &base->wake, FUTEX_WAIT, now, timeout, NULL, 0) ||
+		    errno != EAGAIN)
+			break;
+	}
+	__atomic_store_n(&base->waiting, 0, __ATOMIC_RELAXED);
 }
 
 /* Pairs with slow_wait in the agent, which sets `room_wanted`, then looks for room again. */

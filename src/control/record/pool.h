@@ -9,6 +9,7 @@
 #define DYNTRACE_POOL_H
 
 #include <stdbool.h>
+#include <time.h>
 
 #include "shared/layout.h"
 
@@ -47,6 +48,11 @@ void pool_desc(const struct pool *pool, uint32_t index, struct dt_chunk *ret_des
 void pool_thread(const struct pool *pool, uint32_t index, struct dt_thread *ret_thread);
 /* Zeroes `used` bytes and gives the chunk back: its events are in the trace, or counted. */
 void pool_free_chunk(struct pool *pool, uint32_t index, uint32_t used);
+/*
+ * Sleeps until several chunks have been published since `wake` was `seen` (B11), until something
+ * else wakes the controller, the time has passed (NULL: no limit), or a signal came.
+ */
+void pool_wait(struct dt_pool *base, uint32_t seen, const struct timespec *timeout);
 /* Tells threads that wait for room to look again (B8), if chunks were freed. pool_free_chunk tells
  * some threads by itself; call this when nothing more is freed for now. */
 void pool_tell_room(struct pool *pool);

@@ -26,6 +26,20 @@
 
 /* ---- when ----------------------------------------------------------------------------------- */
 
+/* Makes the buffer as long as the longest packet, once. */
+static bool has_long_buffer(struct reader *reader)
+{
+	struct readahead *ahead = &reader->ahead;
+	if (ahead->is_long)
+		return true;
+	uint64_t *longer = realloc(reader->buffer, READAHEAD_ROOM);
+	if (!longer)
+		return false;
+	reader->buffer = longer;
+	ahead->is_long = true;
+	return true;
+}
+
 /* Makes the second thread, once. */
 static bool has_hand(struct reader *reader)
 {
@@ -34,25 +48,24 @@ static bool has_hand(struct reader *reader)
 	if (ahead->aside.hand || ahead->is_refused)
 		return ahead->aside.hand;
 	ahead->is_refused = true;
-	if (!writer_hand_helps())
+	if (!writer_hand_helps() || !has_long_buffer(reader))
 		return false;
-	uint64_t *longer = realloc(reader->buffer, READAHEAD_ROOM);
-	reader->buffer = longer ? longer : reader->buffer;
-	ahead->buffer = longer ? malloc(READAHEAD_ROOM) : NULL;
+	ahead->buffer = malloc(READAHEAD_ROOM);
 	ahead->lengths = malloc(READAHEAD_LENGTHS * sizeof(*ahead->lengths));
 	if (ahead->buffer && ahead->lengths)
 		ahead->aside.hand = writer_hand_create();
 	return ahead->aside.hand;
 }
 
-/* Bytes of a packet: several chunks while the reader is behind. Fewer where a packet must not be
- * large: pairs.c sorts one chunk, and the limit of a trace's size may be small. */
-static size_t room_of(const struct reader *reader, uint64_t pool_bytes)
+/* Bytes of a packet: several chunks if so much waits. Fewer where a packet must not be large:
+ * pairs.c sorts one chunk, and the limit of a trace's size may be small. */
+static size_t room_of(struct reader *reader, uint64_t waits, uint64_t pool_bytes)
 {
 	uint64_t room = pool_bytes / READAHEAD_PART;
 
-	if (!reader->ahead.is_behind || reader->has_pairs || room < DT_CHUNK_BIG ||
-	    writer_is_bounded(reader->sink.writer))
+	if (waits <= DT_CHUNK_BIG || reader->has_pairs || room < DT_CHUNK_BIG ||
+	    !reader->sink.writer || writer_is_bounded(reader->sink.writer) ||
+	    !has_long_buffer(reader))
 		return DT_CHUNK_BIG;
 	return room < READAHEAD_ROOM ? room & ~7ull : READAHEAD_ROOM;
 }
@@ -71,7 +84,7 @@ void readahead_judge(struct reader *reader)
 	}
 	reader->ahead.is_behind = reader->sink.writer && waits >= READAHEAD_WAITS &&
 				  waits > all / READAHEAD_SHARE && has_hand(reader);
-	reader->room = room_of(reader, all);
+	reader->room = room_of(reader, waits, all);
 }
 
 /* ---- chunks that can be freed --------------------------------------------------------------- */

@@ -11,7 +11,8 @@
 #include "control/ctf/writer_hand.h"
 #include "walk.h"
 
-/* Bytes of a packet that a second thread writes: with less, waking costs too much. */
+/* Bytes of the longest packet: the file system takes long writes at a lower price, and to wake a
+ * second thread for less costs too much. */
 #define READAHEAD_ROOM (512u << 10)
 #define READAHEAD_LENGTHS (READAHEAD_ROOM / 16) /* an event of variable size has two words */
 
@@ -29,6 +30,7 @@ struct readahead {
 	struct writer_aside aside; /* `hand` NULL: there is no second thread */
 	bool is_refused; /* none can be had, or none would help */
 	bool is_behind; /* the reader can't keep up */
+	bool is_long; /* reader->buffer has READAHEAD_ROOM bytes */
 	/* READAHEAD_ROOM bytes, as reader->buffer has then; NULL: not needed yet */
 	uint64_t *buffer;
 	uint16_t *lengths; /* as reader->lengths */

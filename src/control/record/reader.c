@@ -25,11 +25,8 @@
 #include "reader.h"
 
 #include <assert.h>
-#include <linux/futex.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 #include <x86intrin.h>
 
 #include "control/base/now.h"
@@ -124,15 +121,10 @@ struct error *reader_create(const struct reader_options *options, struct reader 
 
 void reader_wait(struct reader *reader, unsigned timeout_ms)
 {
-	struct dt_pool *pool = reader->pool.base;
 	struct timespec timeout = { .tv_sec = timeout_ms / 1000,
 				    .tv_nsec = (long)(timeout_ms % 1000) * 1000000 };
 
-	/* Pairs with chunk_wake in the agent: it raises `wake`, then looks at `waiting`. */
-	__atomic_store_n(&pool->waiting, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&pool->wake, __ATOMIC_SEQ_CST) == reader->wake_seen)
-		syscall(SYS_futex, &pool->wake, FUTEX_WAIT, reader->wake_seen, &timeout, NULL, 0);
-	__atomic_store_n(&pool->waiting, 0, __ATOMIC_RELAXED);
+	pool_wait(reader->pool.base, reader->wake_seen, &timeout);
 }
 
 uint64_t reader_now(const struct reader *reader)

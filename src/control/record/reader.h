@@ -125,7 +125,8 @@ void reader_destroy(struct reader *reader);
 /* Writes to this trace from now on. */
 void reader_set_writer(struct reader *reader, struct trace_writer *writer);
 
-/* Sleeps until a chunk is published, timeout_ms have passed or a signal came. */
+/* Sleeps until some chunks are published, the target asks for something, timeout_ms have passed or
+ * a signal came. */
 void reader_wait(struct reader *reader, unsigned timeout_ms);
 
 /* The value of dt_pool.wake before the last reading, for a caller that sleeps on it by itself. */

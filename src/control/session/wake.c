@@ -1,5 +1,6 @@
 /*
- * wake.c - the descriptor of session_fd: readable when a chunk was published or the target ended.
+ * wake.c - the descriptor of session_fd: readable when chunks were published (B11), or the target
+ * has ended.
  *
  * Threads of the target announce a chunk by a futex, on which poll can't wait. So a thread of ours
  * sleeps on the futex and turns each wake into an eventfd. It sleeps without a limit: nothing runs
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/record/pool.h"
 #include "control/session/own_probes/library_notice.h"
 #include "session.h"
 #include "wake.h"
@@ -56,11 +58,10 @@ static void *listen(void *context)
 			futex_wait(&wake->state, WAKE_IDLE);
 		if (armed == WAKE_QUIT)
 			return NULL;
-		/* Pairs with chunk_wake in the agent, which raises `wake`, then reads `waiting`. */
-		__atomic_store_n(&pool->waiting, wake->word == &pool->wake, __ATOMIC_SEQ_CST);
-		if (__atomic_load_n(wake->word, __ATOMIC_SEQ_CST) == wake->seen)
+		if (wake->word == &pool->wake)
+			pool_wait(pool, wake->seen, NULL);
+		else if (__atomic_load_n(wake->word, __ATOMIC_SEQ_CST) == wake->seen)
 			futex_wait(wake->word, wake->seen);
-		__atomic_store_n(&pool->waiting, 0, __ATOMIC_RELAXED);
 		if (__atomic_compare_exchange_n(&wake->state, &armed, WAKE_IDLE, false,
 						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			eventfd_write(wake->event_fd, 1);

@@ -1,0 +1,180 @@
+/*
+ * Blocks of a trace's files that the writer asks for before it writes there: where that helps, how
+ * many, and what happens if there are none.
+ */
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
+
+#include "control/ctf/metadata.h"
+#include "rig.h"
+
+#define EVENTS 8192 /* bare, of a packet: as long as a big chunk */
+#define PACKET (sizeof(struct metadata_packet) + EVENTS * 8)
+#define PACKETS 400
+#define FIRST (1u << 20) /* a shorter trace asks for none */
+
+static long file_system; /* type that fstatfs tells */
+static int failure; /* errno of fallocate; 0: it succeeds */
+static unsigned asked; /* calls of fallocate */
+static uint64_t blocks; /* bytes that it gave */
+static ino_t file; /* of the last call, and the end of its blocks */
+static off_t end;
+static uint64_t clock_now;
+
+/* The ones that the writer calls. */
+int fstatfs(int fd, struct statfs *ret_stat)
+{
+	(void)fd;
+	memset(ret_stat, 0, sizeof(*ret_stat));
+	ret_stat->f_type = file_system;
+	return 0;
+}
+
+int fallocate(int fd, int mode, off_t at, off_t size)
+{
+	struct stat st;
+
+	assert_int_equal(mode, FALLOC_FL_KEEP_SIZE);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_true(size > 0 && at + size <= st.st_size); /* inside of the filler */
+	if (file == st.st_ino)
+		assert_true(at >= end); /* nothing twice */
+	file = st.st_ino;
+	asked++;
+	if (failure) {
+		errno = failure;
+		return -1;
+	}
+	end = at + size;
+	blocks += (uint64_t)size;
+	return 0;
+}
+
+static void make(struct rig_trace *trace)
+{
+	asked = 0;
+	blocks = 0;
+	failure = 0;
+	end = 0;
+	clock_now = 1000;
+	file_system = EXT4_SUPER_MAGIC;
+	rig_open_trace(trace);
+}
+
+/* Writes packets of that many bare events. */
+static void put(struct rig_trace *trace, unsigned packets, size_t count)
+{
+	static uint64_t events[EVENTS];
+
+	assert_true(count <= EVENTS);
+	for (unsigned n = 0; n < packets; n++) {
+		struct packet packet = { .begin = clock_now + 1,
+					 .end = clock_now + count,
+					 .events = events,
+					 .size = count * 8,
+					 .count = count };
+
+		for (size_t i = 0; i < count; i++)
+			events[i] = ++clock_now << 24 | RIG_BARE;
+		RIG_OK(writer_packet(trace->writer, 1, &packet));
+	}
+}
+
+/* All events are in the trace. */
+static void finish(struct rig_trace *trace, uint64_t count)
+{
+	RIG_OK(writer_close(trace->writer));
+	assert_int_equal(rig_judge(trace, NULL).events, count);
+	rig_remove(trace);
+}
+
+/* Few questions, for all that is written, and not for much more. */
+static void test_ahead(void **unused)
+{
+	struct rig_trace trace;
+
+	make(&trace);
+	put(&trace, FIRST / PACKET, EVENTS);
+	assert_int_equal(asked, 0);
+	put(&trace, PACKETS, EVENTS);
+	assert_in_range(asked, 1, PACKETS / 4);
+	assert_in_range(blocks, (uint64_t)(PACKETS - 1) * PACKET,
+			(uint64_t)PACKETS * PACKET * 5 / 4);
+	finish(&trace, (uint64_t)(FIRST / PACKET + PACKETS) * EVENTS);
+}
+
+/* Packets of a slow program ask for nothing. */
+static void test_short_packets(void **unused)
+{
+	struct rig_trace trace;
+
+	make(&trace);
+	put(&trace, 2 * FIRST / PACKET, EVENTS);
+	unsigned before = asked;
+	uint64_t had = blocks;
+	put(&trace, PACKETS, 500);
+	assert_int_equal(asked, before);
+	assert_int_equal(blocks, had);
+	finish(&trace, (uint64_t)(2 * FIRST / PACKET) * EVENTS + PACKETS * 500);
+}
+
+static void test_other_file_system(void **unused)
+{
+	struct rig_trace trace;
+
+	make(&trace);
+	file_system = TMPFS_MAGIC;
+	put(&trace, PACKETS, EVENTS);
+	assert_int_equal(asked, 0);
+	finish(&trace, (uint64_t)PACKETS * EVENTS);
+}
+
+/* The space that such a trace takes is bounded. */
+static void test_bounded(void **unused)
+{
+	struct rig_trace trace;
+
+	make(&trace);
+	writer_set_limits(trace.writer, &(struct writer_limits){ .max_size = 64u << 20 });
+	put(&trace, PACKETS, EVENTS);
+	assert_int_equal(asked, 0);
+	finish(&trace, (uint64_t)PACKETS * EVENTS);
+}
+
+/* No blocks are to be had: the writer asks once, and the writes tell whether the disk is full. An
+ * interrupted call is made again. */
+static void test_refused(void **unused)
+{
+	static const int failures[] = { ENOSPC, EOPNOTSUPP, EDQUOT };
+	struct rig_trace trace;
+
+	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
+		make(&trace);
+		failure = failures[i];
+		put(&trace, PACKETS / 4, EVENTS);
+		assert_int_equal(asked, 1);
+		finish(&trace, (uint64_t)(PACKETS / 4) * EVENTS);
+	}
+	make(&trace);
+	failure = EINTR;
+	put(&trace, FIRST / PACKET + 3, EVENTS);
+	assert_true(asked > 1);
+	failure = 0;
+	put(&trace, PACKETS / 4, EVENTS);
+	assert_true(blocks >= (uint64_t)(PACKETS / 4 - 1) * PACKET);
+	finish(&trace, (uint64_t)(FIRST / PACKET + 3 + PACKETS / 4) * EVENTS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ahead),
+		cmocka_unit_test(test_short_packets),
+		cmocka_unit_test(test_other_file_system),
+		cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
