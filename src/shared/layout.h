@@ -265,11 +265,11 @@ struct dt_control {
 	uint32_t stub_count; /* stubs written so far: indices are below this */
 	uint32_t block_ms; /* (B8) */
 	uint32_t rows_turn; /* (T4), unwind.h; 0: no row is cached */
-	uint32_t pad4;
+	uint32_t variables; /* (X13) one bit per entry of stable[]: a segment that is written */
 	uint64_t r_debug; /* the loader's struct r_debug; 0: unknown */
 	/* Memory that nothing unmaps while the process lives, so the agent reads it without a
 	 * system call: the segments of the program and its libc, and the stack of the first thread
-	 * at its size then. */
+	 * at its size then. Segments with variables count only where no call may be made. */
 	struct dt_range stable[DT_STABLE_MAX];
 	uint32_t modules_ms; /* (N1) */
 	uint32_t program; /* number of the program among those of one trace, from 0 */

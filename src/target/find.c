@@ -6,6 +6,7 @@
  */
 #include "find.h"
 
+#include "gather.h"
 #include "shared/frame.h"
 #include "shared/sorted.h"
 
@@ -41,12 +42,8 @@ static uint64_t find_window_end(const struct dt_control *control, uint64_t pc)
 /* May five bytes be read there? Unwinders also ask about words that are no addresses. */
 static bool find_is_readable(const struct dt_control *control, uint64_t pc)
 {
-	for (uint32_t i = 0; i < DT_STABLE_MAX && control->stable[i].end; i++) {
-		if (pc >= control->stable[i].start &&
-		    pc < control->stable[i].end - FIND_JUMP_LENGTH)
-			return true;
-	}
-	return find_window_end(control, pc) >= pc + FIND_JUMP_LENGTH;
+	return safe_stable(control, pc) > FIND_JUMP_LENGTH ||
+	       find_window_end(control, pc) >= pc + FIND_JUMP_LENGTH;
 }
 
 /* The trampoline whose start is the target of a jump at pc, in a slot or a hop; NULL: none. */

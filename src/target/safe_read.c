@@ -3,21 +3,27 @@
  */
 #include "gather.h"
 
+#include "target/signals/loads.h"
+
+/* (X13) */
+static bool may_go(const struct dt_control *control, uint32_t i)
+{
+	return control->variables >> i & 1 && !(agent_flags(control) & DT_NO_READ) &&
+	       !agent_is_quiet(control);
+}
+
 uint64_t safe_stable(const struct dt_control *control, uint64_t from)
 {
 	for (uint32_t i = 0; i < DT_STABLE_MAX && control->stable[i].end; i++) {
 		if (from >= control->stable[i].start && from < control->stable[i].end)
-			return control->stable[i].end - from;
+			return may_go(control, i) ? 0 : control->stable[i].end - from;
 	}
 	return 0;
 }
 
 bool safe_read_stable(const struct dt_control *control, uint64_t from, void *to, uint64_t length)
 {
-	if (safe_stable(control, from) < length || !length)
-		return false;
-	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(length) : : "memory");
-	return true;
+	return length && safe_stable(control, from) >= length && !loads_copy(to, from, length);
 }
 
 uint64_t safe_read_list(const struct dt_control *control, const struct sys_iovec *local,

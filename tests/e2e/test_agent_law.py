@@ -178,8 +178,8 @@ def test_routines_bear_any_direction():
         if match := re.match(r"[0-9a-f]+ <([^>]+)>:", line):
             name = match[1]
         elif re.match(r"\s+[0-9a-f]+:\t(rep\w* )?(movs[bwlq]|stos|lods|scas|cmps)\b", line):
-            strings.add(name)
-    assert "safe_read" in strings
+            strings.add(name.removesuffix("_at"))  # a label inside of the function
+    assert "loads_copy" in strings
     for routine in ("dt_read_key", "dt_read_frames"):
         reached, waiting = {"safe_read"}, [routine]
         while waiting:
@@ -187,7 +187,7 @@ def test_routines_bear_any_direction():
             if name not in reached:
                 reached.add(name)
                 waiting += calls.get(name, ())
-        assert reached & strings == {"safe_read"} and not reached & {"memcpy", "memset"}
+        assert not reached & (strings | {"memcpy", "memset"})
 
 
 def test_of_another_version(dyntrace, scratch):

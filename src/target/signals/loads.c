@@ -30,9 +30,10 @@
  *
  * (X12) A signal that the program ignores has no handler of ours, which would interrupt calls that
  *      wait, and which execve wouldn't hand on as ignored: such a process makes no plain loads.
- * (X13) dt_state.stays has pages only that nothing unmaps while the process lives
+ * (X13) dt_state.stays has pages only that nothing unmaps or protects while the process lives
  *      (dt_control.stable): no load there faults. So trampolines load from them whatever the
- *      thread's mask and its stack are.
+ *      thread's mask and its stack are. Variables aren't among them: programs make guard pages and
+ *      barriers of static arrays.
  *
  * The program's masks, actions and alternate stacks stay what it wants: nothing is changed but the
  * two actions, which nobody is told of. Only pages that process_vm_readv has read are loaded from:

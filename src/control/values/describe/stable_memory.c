@@ -4,8 +4,12 @@
  * The agent follows pointers by a system call that can't fault, since another thread may unmap
  * anything at any moment. Some memory stays: the segments of the program and of its libc, which the
  * loader never unloads, with the zeroed memory after them; and the stack of the first thread, which
- * only grows. A plain load there is as safe, and a hundred times faster. Literals, globals and most
+ * only grows. A plain load there is as safe, and a hundred times faster. Literals and most
  * backtraces lie in such memory; the heap and other threads' stacks don't.
+ *
+ * Variables stay mapped as a rule (X13), but a program may protect or unmap pages of a static
+ * array, as guards of stacks or barriers. They are read like the heap; like memory that stays only
+ * where a filter forbids to read otherwise.
  *
  * The limit to which that stack may grow is noted, too, for functions called on it (call.h, C4) and
  * for hits there (target/stack_room.c): in any program, since a thread keeps the stack on which it
@@ -69,6 +73,11 @@ static uint64_t lasts_until(const struct session *session, const struct mapping 
 	return before->high.v < mapping->end.v ? before->high.v : mapping->end.v;
 }
 
+static bool is_variable(const struct mapping *mapping)
+{
+	return mapping->prot & PROT_WRITE && strcmp(mapping->path, "[stack]") != 0;
+}
+
 static bool has_loader(const struct session *session)
 {
 	for (size_t i = 0; i < session->modules.count; i++) {
@@ -102,28 +111,32 @@ void stable_memory_note(struct session *session)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	_cleanup_error_ struct error *error = maps_read(session->proc, &maps);
-	struct dt_range *ranges = session->agent->control->stable;
+	struct dt_control *control = session->agent->control;
+	struct dt_range *ranges = control->stable;
 	const struct module *owner = NULL;
 	taddr last_end = taddr_of(0);
 	size_t count = 0;
 
 	if (error)
 		return;
-	session->agent->control->stack = stack_of(session, &maps);
+	control->stack = stack_of(session, &maps);
 	if (!has_loader(session))
 		return;
 	for (size_t i = 0; i < maps.count; i++) {
 		const struct mapping *mapping = &maps.items[i];
 		uint64_t end = lasts_until(session, mapping, last_end, &owner);
-		bool joins = count && ranges[count - 1].end == mapping->start.v;
+		bool joins = count && ranges[count - 1].end == mapping->start.v &&
+			     control->variables >> (count - 1) == is_variable(mapping);
 
 		last_end = mapping->end;
 		if (!end)
 			continue;
 		if (!joins && count == DT_STABLE_MAX)
 			return;
-		if (!joins)
+		if (!joins) {
+			control->variables |= (uint32_t)is_variable(mapping) << count;
 			ranges[count++].start = mapping->start.v;
+		}
 		assert(count && count <= DT_STABLE_MAX && end <= mapping->end.v);
 		ranges[count - 1].end = end;
 	}
