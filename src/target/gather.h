@@ -18,8 +18,6 @@
 
 #define WINDOWS DT_PREFETCH_MAX
 #define WINDOW_SIZE 320u
-/* bytes that a caller gets if readable: enough for a number and for any character */
-#define WINDOW_LEAST 8u
 
 /* Bytes of the target's memory. */
 struct window {
@@ -115,9 +113,10 @@ bool safe_read_stable(const struct dt_control *control, uint64_t from, void *to,
  * stack. */
 uint64_t read_cache_direct(const struct gather *g, uint64_t from);
 
-/* read_cache.c: copies up to `most` bytes, as many as a window has; 0 only if the first can't be
- * read. */
-uint32_t read_cache_read(struct gather *g, uint64_t from, void *to, uint32_t most);
+/* read_cache.c: copies up to `most` bytes, as many as a window has, and `least` if they can be
+ * read; 0 only if the first can't. */
+uint32_t read_cache_read(struct gather *g, uint64_t from, void *to, uint32_t least,
+			 uint32_t most);
 /* read_cache.c: copies all bytes, or as many as can be read. */
 uint64_t read_cache_read_all(struct gather *g, uint64_t from, void *to, uint32_t length);
 /* read_cache.c: forgets what was read. */

@@ -6,6 +6,10 @@
  * the memory around it, and the program's other strings with the first (DT_OP_PREFETCH). An event
  * with a std::string, or with ten members of a struct, needs one call. Memory is read once per
  * event: all of an event is of one moment.
+ *
+ * (X14) No page is touched that the value doesn't reach: it may be one that a handler of the
+ * program's has to bring (userfaultfd), or a file system that doesn't answer. So windows end with
+ * their page, and a text is read on the next page only if it doesn't end before.
  */
 #include "gather.h"
 
@@ -22,6 +26,14 @@ uint64_t read_cache_direct(const struct gather *g, uint64_t from)
 	if (from - g->own.start < g->own.end - g->own.start)
 		return g->own.end - from;
 	return safe_stable(g->control, from);
+}
+
+/* (X14) `most`, or the bytes up to the end of the page of the last of the `least` bytes there. */
+static uint32_t within_pages(uint64_t from, uint32_t least, uint32_t most)
+{
+	uint64_t left = ((from + least - 1) | (DT_PAGE - 1)) + 1 - from;
+
+	return left < most ? (uint32_t)left : most;
 }
 
 static struct window *find(struct gather *g, uint64_t from, uint64_t least)
@@ -52,8 +64,10 @@ static uint32_t look(struct gather *g, uint64_t from, uint32_t least, const uint
 
 	if (!window) {
 		window = take(g, from);
-		window->size =
-			safe_read(g->control, window->start, window->bytes, WINDOW_SIZE);
+		window->size = safe_read(
+			g->control, window->start, window->bytes,
+			within_pages(window->start, (uint32_t)(from - window->start) + least,
+				     WINDOW_SIZE));
 		loads_note(g->control, window->start, window->size);
 		if (window->size <= from - window->start)
 			return 0;
@@ -71,6 +85,16 @@ static void copy(void *to, const uint8_t *from, uint64_t count)
 	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(count) : : "memory");
 }
 
+/* Memory that stays; a fault there is mended if the thread may make plain loads. */
+static bool copy_direct(const struct gather *g, uint64_t from, void *to, uint32_t count)
+{
+	if (!count || read_cache_direct(g, from) < count ||
+	    (count == 8 ? !loads_word(from, to) : loads_copy(to, from, count)))
+		return false;
+	loads_note(g->control, from, count);
+	return true;
+}
+
 /* Bytes that plain loads have read; 0: the memory has to be asked for. */
 static uint32_t read_plain(const struct gather *g, uint64_t from, void *to, uint32_t most)
 {
@@ -85,17 +109,14 @@ static uint32_t read_plain(const struct gather *g, uint64_t from, void *to, uint
 	return (uint32_t)known;
 }
 
-static uint32_t read_window(struct gather *g, uint64_t from, void *to, uint32_t least,
-			    uint32_t most)
+uint32_t read_cache_read(struct gather *g, uint64_t from, void *to, uint32_t least, uint32_t most)
 {
 	const uint8_t *bytes = NULL;
 	uint32_t got;
 
-	if (most && read_cache_direct(g, from) >= most) {
-		copy(to, (const uint8_t *)from, most);
-		loads_note(g->control, from, most);
+	most = within_pages(from, least, most);
+	if (copy_direct(g, from, to, most))
 		return most;
-	}
 	got = read_plain(g, from, to, most);
 	if (got && got >= least)
 		return got;
@@ -106,14 +127,9 @@ static uint32_t read_window(struct gather *g, uint64_t from, void *to, uint32_t 
 	return got;
 }
 
-uint32_t read_cache_read(struct gather *g, uint64_t from, void *to, uint32_t most)
-{
-	return read_window(g, from, to, most < WINDOW_LEAST ? most : WINDOW_LEAST, most);
-}
-
 uint64_t read_cache_read_all(struct gather *g, uint64_t from, void *to, uint32_t length)
 {
-	return length <= WINDOW_SIZE - LINE ? read_window(g, from, to, length, length)
+	return length <= WINDOW_SIZE - LINE ? read_cache_read(g, from, to, length, length)
 					    : safe_read(g->control, from, to, length);
 }
 
@@ -124,22 +140,11 @@ void read_cache_clear(struct gather *g)
 		g->windows[i].size = 0;
 }
 
-/* Number of pieces of a window in the list for the kernel: two if the window crosses a page's
- * end. */
-static uint32_t list_window(const struct window *window, struct sys_iovec *remote)
-{
-	uint64_t first = DT_PAGE - (window->start & (DT_PAGE - 1));
-
-	remote[0] = (struct sys_iovec){ window->start, first < WINDOW_SIZE ? first : WINDOW_SIZE };
-	remote[1] = (struct sys_iovec){ window->start + first, WINDOW_SIZE - remote[0].length };
-	return remote[1].length ? 2 : 1;
-}
-
 void read_cache_prefetch(struct gather *g, const uint64_t *addresses, uint32_t count)
 {
-	struct sys_iovec local[WINDOWS], remote[2 * WINDOWS];
+	struct sys_iovec local[WINDOWS], remote[WINDOWS];
 	struct window *taken[WINDOWS];
-	uint32_t windows = 0, pieces = 0;
+	uint32_t windows = 0;
 	uint64_t got;
 
 	for (uint32_t i = 0; i < count && windows < WINDOWS; i++) {
@@ -147,17 +152,18 @@ void read_cache_prefetch(struct gather *g, const uint64_t *addresses, uint32_t c
 		    (g->loads && loads_known(g->control, addresses[i])) ||
 		    find(g, addresses[i], 1))
 			continue;
-		taken[windows] = take(g, addresses[i]);
-		local[windows] = (struct sys_iovec){ (uint64_t)taken[windows]->bytes, WINDOW_SIZE };
-		pieces += list_window(taken[windows], remote + pieces);
-		windows++;
+		struct window *window = taken[windows] = take(g, addresses[i]);
+		uint32_t size = within_pages(window->start, 1, WINDOW_SIZE);
+
+		local[windows] = (struct sys_iovec){ (uint64_t)window->bytes, size };
+		remote[windows++] = (struct sys_iovec){ window->start, size };
 	}
 	if (windows < 2)
 		return;
 	/* The kernel reads nothing after an unreadable piece; a later read asks for it again. */
-	got = safe_read_list(g->control, local, windows, remote, pieces);
+	got = safe_read_list(g->control, local, windows, remote, windows);
 	for (uint32_t i = 0; i < windows; i++) {
-		taken[i]->size = got < WINDOW_SIZE ? got : WINDOW_SIZE;
+		taken[i]->size = got < local[i].length ? got : local[i].length;
 		loads_note(g->control, taken[i]->start, taken[i]->size);
 		got -= taken[i]->size;
 	}

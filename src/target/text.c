@@ -119,7 +119,8 @@ static uint32_t first_byte(uint64_t highs)
 /*
  * Copies ASCII characters, eight at a time, from memory that plain loads may read. Loads each byte
  * once, since another thread may write it. Stops at the first byte that put_characters has to look
- * at, or that can't be read. Gives the number of bytes; *ret_over: a NUL follows them.
+ * at, or that can't be read, and before a page's end (X14). Gives the number of bytes; *ret_over: a
+ * NUL follows them.
  */
 static uint32_t put_ascii(struct gather *g, uint64_t address, uint64_t length, uint32_t limit,
 			  bool *ret_over)
@@ -128,8 +129,10 @@ static uint32_t put_ascii(struct gather *g, uint64_t address, uint64_t length, u
 
 	if (!direct && g->loads)
 		direct = loads_known(g->control, address);
-	uint64_t most = length < direct ? length : direct;
+	uint64_t left = DT_PAGE - (address & (DT_PAGE - 1)), most = length < left ? length : left;
 	uint32_t done = 0, count = 8;
+
+	most = most < direct ? most : direct;
 
 	while (count == 8 && done + 8 <= most && g->at + 8 <= limit) {
 		uint64_t word;
@@ -159,13 +162,15 @@ static void put_string(struct gather *g, uint64_t address, uint64_t length, bool
 		       uint32_t limit)
 {
 	uint8_t piece[PIECE];
-	bool over = false;
+	bool over = false, goes_on = false;
 	uint64_t done = put_ascii(g, address, length, limit, &over);
 
 	while (done < length && !(over && !counted)) {
 		uint64_t left = length - done;
 		uint32_t want = left < PIECE ? (uint32_t)left : PIECE;
-		uint32_t got = read_cache_read(g, address + done, piece, want);
+		uint32_t least = !goes_on ? 1 : want < CHARACTER_MOST ? want : CHARACTER_MOST;
+		uint32_t got = read_cache_read(g, address + done, piece, least, want);
+		bool last = got == left || got < least;
 		uint32_t used;
 
 		if (got == 0 && done == 0)
@@ -174,16 +179,18 @@ static void put_string(struct gather *g, uint64_t address, uint64_t length, bool
 			put_text(g, "(unreadable)");
 		if (got == 0)
 			return;
-		used = put_characters(g, piece, got, counted, got == left || got < WINDOW_LEAST,
-				      limit, &over);
+		used = put_characters(g, piece, got, counted, last, limit, &over);
 		done += used;
 		if (over || done >= length)
 			return;
-		/* fewer bytes may be the beginning of a character */
-		if (used == 0 || got - used >= CHARACTER_MOST) {
+		/* a character goes on behind these bytes, perhaps on the next page */
+		goes_on = !last && used < got &&
+			  character(piece + used, got - used) > got - used;
+		if (used < got && !goes_on) {
 			put_text(g, "...");
 			return;
 		}
+		done += put_ascii(g, address + done, length - done, limit, &over);
 	}
 }
 
@@ -258,7 +265,7 @@ static const char *put_wide(struct gather *g, uint64_t address, uint32_t size, u
 	bool is_counted = length != UINT64_MAX;
 
 	while (length) {
-		uint32_t got = read_cache_read(g, address, piece, PIECE) / size;
+		uint32_t got = read_cache_read(g, address, piece, size, PIECE) / size;
 
 		if (got == 0)
 			return "(unreadable)";
@@ -478,7 +485,7 @@ bool text_match(struct gather *g, uint64_t address, uint64_t length, const char 
 
 	while (address && got < most && !has_end(text, got)) {
 		uint32_t more =
-			read_cache_read(g, address + got, text + got, (uint32_t)(most - got));
+			read_cache_read(g, address + got, text + got, 1, (uint32_t)(most - got));
 
 		if (!more)
 			break;

@@ -20,6 +20,14 @@ static inline bool is_own(struct dt_range own, uint64_t address)
 	return address - own.start < own.end - own.start;
 }
 
+/* As many bytes of the stack as there is memory for, on one page (X14). */
+static uint64_t piece_size(uint64_t address)
+{
+	uint64_t left = DT_PAGE - (address & (DT_PAGE - 1));
+
+	return left < WINDOWS * sizeof(struct window) ? left : WINDOWS * sizeof(struct window);
+}
+
 static uint64_t word_at(struct unwind *u, uint64_t address)
 {
 	if (address & 7) {
@@ -32,7 +40,7 @@ static uint64_t word_at(struct unwind *u, uint64_t address)
 		u->start = address;
 		u->has_read = true;
 		u->size = u->window ? safe_read(u->map.control, address, u->window,
-						WINDOWS * sizeof(struct window)) &
+						piece_size(address)) &
 					      ~7ULL :
 				      0;
 	}

@@ -44,12 +44,14 @@
 	ja	\no
 	.endm
 
-/* Jumps to \no unless CHUNK bytes from r10 on are known. rsi moves on to the next page's end if
- * that page is known. Changes rax and r11. */
-	.macro	know_chunk no
+/* Jumps to \few unless CHUNK bytes from r10 on are on its page. At that page's end rsi moves on to
+ * the end of the next page; jumps to \no if that isn't known. Changes rax and r11. */
+	.macro	know_chunk few, no
 	leaq	CHUNK(%r10), %r11
 	cmpq	%rsi, %r11
 	jbe	.Lknown\@
+	cmpq	%rsi, %r10
+	jb	\few				/* the next page isn't touched (X14) */
 	known_end %rsi, %rax, %eax
 	leaq	PAGE_MASK + 1(%rsi), %r11
 	cmpq	%r11, %rax
@@ -69,11 +71,11 @@
 	xorl	$0xffff, %r11d
 	.endm
 
-/* Copies a byte to r9, up to the end of a page whose next one isn't known. al = the byte, with flags;
- * jumps to \no at that end. */
-	.macro	copy_byte at, no
+/* Copies a byte to r9, up to the end of its page. al = the byte, with flags; jumps to \next at that
+ * end. */
+	.macro	copy_byte at, next
 	cmpq	%rsi, %r10
-	jae	\no
+	jae	\next
 	label	\at\()_byte_at
 	movb	(%r10), %al
 	movb	%al, (%r9)
@@ -90,7 +92,7 @@
 	jz	.Lnull
 	begin_text .Lno_text
 .Ltext:
-	know_chunk .Ltext_byte
+	know_chunk .Ltext_byte, .Lno_text
 	copy_chunk reads_text
 	jnz	.Ltext_found
 	addq	$CHUNK, %r10
@@ -111,7 +113,7 @@
 	stc
 	ret
 .Ltext_byte:
-	copy_byte reads_text, .Lno_text
+	copy_byte reads_text, .Ltext
 	jz	.Ltext_end
 	js	.Lno_text
 	incq	%r10
@@ -143,7 +145,7 @@
 	movl	%esi, %edi
 	begin_text .Lno_bytes
 .Lbytes:
-	know_chunk .Lbytes_byte
+	know_chunk .Lbytes_byte, .Lno_bytes
 	copy_chunk reads_bytes
 	cmpl	$CHUNK, %edi
 	jb	.Lbytes_part
@@ -170,7 +172,7 @@
 	stc
 	ret
 .Lbytes_byte:
-	copy_byte reads_bytes, .Lno_bytes
+	copy_byte reads_bytes, .Lbytes
 	jle	.Lno_bytes
 	incq	%r10
 	incq	%r9
