@@ -21,6 +21,8 @@
  */
 #include "gather.h"
 
+#include "target/signals/loads.h"
+
 #define RETSLOT_SEARCH_FROM 4u /* shorter chains are not searched */
 #define RETSLOT_TAIL_CALLS 64u /* stubs that may share one stack word */
 #define RETSLOT_FORK_TRIES 10000u
@@ -345,12 +347,12 @@ static bool retslot_is_gone(const struct retslot_call *call, uint32_t index, uin
 {
 	uint64_t word = 0;
 
-	if (safe_stable(call->control, sp))
-		word = *(const volatile uint64_t *)sp;
-	else if (agent_flags(call->control) & DT_NO_READ || agent_is_quiet(call->control))
-		return false; /* nobody can tell */
-	else if (sys_read_self(sp, &word, sizeof(word)) != sizeof(word))
-		return true;
+	if (!safe_stable(call->control, sp) || !loads_word(sp, &word)) {
+		if (agent_flags(call->control) & DT_NO_READ || agent_is_quiet(call->control))
+			return false; /* nobody can tell */
+		if (sys_read_self(sp, &word, sizeof(word)) != sizeof(word))
+			return true;
+	}
 	if (word == index)
 		return false;
 	for (uint32_t steps = 0; steps < RETSLOT_TAIL_CALLS; steps++) {

@@ -11,6 +11,7 @@
 #include "shared/frame.h"
 #include "shared/reads.h"
 #include "find.h"
+#include "target/signals/loads.h"
 
 #define FRAME_MAX (1u << 23) /* a larger distance is no frame pointer */
 #define UNWIND_TAIL_CALLS 1024u
@@ -34,8 +35,12 @@ static uint64_t word_at(struct unwind *u, uint64_t address)
 		u->broken = true;
 		return 0;
 	}
-	if (is_own(u->map.own, address))
-		return *(const uint64_t *)address;
+	if (is_own(u->map.own, address)) {
+		uint64_t word = loads_own_word(address);
+
+		u->broken |= word == LOADS_NONE;
+		return word;
+	}
 	if (address - u->start >= u->size) {
 		u->start = address;
 		u->has_read = true;
@@ -232,9 +237,9 @@ step_usual(const struct unwind_map *map, struct unwind_place *at, uint64_t *fram
 		if (cfa <= sp || cfa & 7 || !is_own(m.own, cfa - 8) || !is_own(m.own, saved))
 			break;
 		if (word & ROW_SAVES_RBP)
-			bp = *(const uint64_t *)saved;
+			bp = loads_own_word(saved);
 		*to++ = pc;
-		key = pc = *(const uint64_t *)(cfa - 8);
+		key = pc = loads_own_word(cfa - 8);
 		sp = cfa;
 		if (!pc)
 			break;
@@ -271,6 +276,7 @@ static uint32_t walk(struct unwind *u, uint64_t *frames, uint32_t count, uint32_
 		step_stubs(u);
 		if (u->at.over || (count && !u->at.pc))
 			break;
+		u->broken |= u->at.pc == LOADS_NONE;
 		if (!u->broken) {
 			frames[count++] = u->at.pc;
 			row = row_cache_find(&u->map.cache, u->at.pc + u->at.exact);

@@ -227,6 +227,13 @@ void loads_note(const struct dt_control *control, uint64_t from, uint64_t size)
  * from the table; 0 ends it. */
 extern const int32_t loads_mends[] __attribute__((visibility("hidden")));
 
+/* loads_own_word: the same for each of its copies, as distances from the two words. */
+struct own_load {
+	int32_t at, fixed;
+};
+extern const struct own_load __start_loads_own[] __attribute__((visibility("hidden")));
+extern const struct own_load __stop_loads_own[] __attribute__((visibility("hidden")));
+
 /* A load in a trampoline (reads.h); 0: it is none. */
 static uint64_t fixed_in_trampoline(const struct dt_control *control, uint64_t rip)
 {
@@ -252,6 +259,10 @@ static uint64_t fixed_of(uint64_t rip)
 		if (rip - (uint64_t)loads_mends == (uint64_t)(int64_t)at[0])
 			return (uint64_t)loads_mends + (uint64_t)(int64_t)at[1];
 	}
+	for (const struct own_load *own = __start_loads_own; own < __stop_loads_own; own++) {
+		if (rip - (uint64_t)&own->at == (uint64_t)(int64_t)own->at)
+			return (uint64_t)&own->fixed + (uint64_t)(int64_t)own->fixed;
+	}
 	return 0;
 }
 
@@ -268,6 +279,7 @@ bool loads_mend(const struct dt_control *control, const struct handler_info *inf
 		return false;
 	context->rip = fixed;
 	*page_of(control, info->address) = 0;
+	agent_state(control)->stays[info->address / DT_PAGE % DT_PAGES] = 0;
 	return true;
 }
 

@@ -15,6 +15,23 @@ bool loads_word(uint64_t address, uint64_t *ret_word);
  * be read. */
 uint64_t loads_copy(void *to, uint64_t from, uint64_t count);
 
+/* A word of the thread's own stack. LOADS_NONE: the program has taken that page away for a while.
+ * At the cost of a load; loads_own has its place, and the one behind it. */
+#define LOADS_NONE UINT64_MAX
+static inline uint64_t loads_own_word(uint64_t address)
+{
+	uint64_t word = LOADS_NONE;
+
+	__asm__ volatile("1:	movq %1, %0\n"
+			 "2:\n"
+			 "	.pushsection loads_own, \"a\"\n"
+			 "	.long 1b - ., 2b - .\n"
+			 "	.popsection"
+			 : "+r"(word)
+			 : "m"(*(const uint64_t *)address));
+	return word;
+}
+
 /* May the calling thread, on its own stack, make plain loads? Then loads_leave follows, with
  * *ret_before. */
 bool loads_enter(const struct dt_control *control, struct dt_slot *slot, uint32_t *ret_before);

@@ -11,6 +11,12 @@
  * array, as guards of stacks or barriers. They are read like the heap; like memory that stays only
  * where a filter forbids to read otherwise.
  *
+ * Not so what the program has mapped of the same files elsewhere: V8 maps its own code once more
+ * for each of its threads, and unmaps it with them. Nor a libc that is there several times: dlclose
+ * unloads one that dlmopen has loaded. Nor a stack with guard pages of the program's own, which
+ * come and go (SBCL): these divide the kernel's one mapping, so that another one ends where it
+ * begins.
+ *
  * The limit to which that stack may grow is noted, too, for functions called on it (call.h, C4) and
  * for hits there (target/stack_room.c): in any program, since a thread keeps the stack on which it
  * stands.
@@ -34,10 +40,22 @@ static bool is_libc(const struct module *module)
 	       strncmp(module->name, "ld-musl", 7) == 0;
 }
 
+/* Did the loader, or the kernel, map it as a segment of the module? */
 static bool belongs_to(const struct mapping *mapping, const struct module *module)
 {
 	return mapping->inode && mapping->inode == module->inode &&
-	       mapping->device == module->device;
+	       mapping->device == module->device && mapping->start.v >= module->low.v &&
+	       mapping->end.v <= module->high.v;
+}
+
+/* Does nothing unload the module? */
+static bool is_kept(const struct session *session, const struct module *module)
+{
+	size_t libcs = 0;
+
+	for (size_t i = 0; i < session->modules.count; i++)
+		libcs += is_libc(session->modules.items[i]);
+	return module->is_executable || (is_libc(module) && libcs == 1);
 }
 
 /* The module that the mapping is part of, if that is never unloaded; NULL: none. */
@@ -46,7 +64,7 @@ static const struct module *find_owner(const struct session *session, const stru
 	for (size_t i = 0; i < session->modules.count; i++) {
 		const struct module *module = session->modules.items[i];
 
-		if ((module->is_executable || is_libc(module)) && belongs_to(mapping, module))
+		if (belongs_to(mapping, module) && is_kept(session, module))
 			return module;
 	}
 	return NULL;
@@ -65,7 +83,9 @@ static uint64_t lasts_until(const struct session *session, const struct mapping 
 	*owner = find_owner(session, mapping);
 	if (!(mapping->prot & PROT_READ) || mapping->shared)
 		return 0;
-	if (*owner || strcmp(mapping->path, "[stack]") == 0)
+	if (strcmp(mapping->path, "[stack]") == 0)
+		return taddr_equal(last_end, mapping->start) ? 0 : mapping->end.v;
+	if (*owner)
 		return mapping->end.v;
 	if (mapping->path[0] || !before || !taddr_equal(last_end, mapping->start) ||
 	    before->high.v <= mapping->start.v)
