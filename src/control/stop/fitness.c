@@ -6,7 +6,9 @@
  * made (guard page below, thread block above). Elsewhere (a coroutine's stack, a goroutine's) the
  * memory below may hold other data: then, on the main thread only, the frame takes the never used
  * lowest end of the main stack, or, where that was used once, the pages by which the kernel lets
- * the stack grow.
+ * the stack grow. A program's own guard pages divide the main stack: then it doesn't grow below its
+ * top part, and the thread may be in a part further down. Nor does a stack grow that has overflowed
+ * before: it has reached its limit for good.
  */
 #include "fitness.h"
 
@@ -16,11 +18,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 
 #include "control/base/cleanup.h"
 #include "rseq.h"
 #include "sigframe.h"
+
+#define STACK_GAP (1ULL << 20) /* the kernel's stack_guard_gap */
 
 static bool is_zero(struct proc *proc, uint64_t from, uint64_t to)
 {
@@ -53,7 +58,29 @@ static bool is_thread_stack(const struct maps *maps, const struct mapping *mappi
 	       taddr_within(taddr_of(regs->fs_base), mapping->start, mapping->end);
 }
 
-/* The top of the room for a frame; 0: none. The main stack grows by itself. */
+/* Is it the main stack, or a part of it that guard pages of the program's divide from the top? */
+static bool is_part_of(const struct maps *maps, const struct mapping *mapping,
+		       const struct mapping *stack)
+{
+	const struct mapping *part = mapping;
+
+	while (part < stack && taddr_equal(part->end, part[1].start))
+		part++;
+	return part == stack && mapping > maps->items && !mapping->shared &&
+	       (mapping->prot & PROT_WRITE);
+}
+
+/* Does the kernel let the stack grow so far down? */
+static bool may_grow(pid_t pid, const struct maps *maps, const struct mapping *stack, uint64_t low)
+{
+	struct rlimit limit;
+
+	return low <= stack->start.v &&
+	       (stack == maps->items || low - STACK_GAP >= stack[-1].end.v) &&
+	       !prlimit(pid, RLIMIT_STACK, NULL, &limit) && stack->end.v - low <= limit.rlim_cur;
+}
+
+/* The top of the room for a frame; 0: none. */
 static uint64_t frame_top(struct stop *stop, size_t index, const struct maps *maps, uint64_t room)
 {
 	const struct held *held = &stop->threads.items[index];
@@ -61,16 +88,18 @@ static uint64_t frame_top(struct stop *stop, size_t index, const struct maps *ma
 	const struct mapping *stack = main_stack(maps);
 	uint64_t top = held->regs.rsp - FRAME_RED_ZONE;
 
-	if (mapping && mapping == stack)
+	if (mapping && mapping == stack && may_grow(stop->proc->pid, maps, stack, top - room))
 		return top;
-	if (mapping && is_thread_stack(maps, mapping, &held->regs) && top - mapping->start.v > room)
+	if (mapping && top >= mapping->start.v && top - mapping->start.v > room &&
+	    (is_thread_stack(maps, mapping, &held->regs) ||
+	     (stack && is_part_of(maps, mapping, stack))))
 		return top;
 	if (!stack || held->tid != stop->proc->pid)
 		return 0;
 	if (stack->end.v - stack->start.v > 2 * room &&
 	    is_zero(stop->proc, stack->start.v, stack->start.v + 2 * room))
 		return stack->start.v + room;
-	return stack->start.v;
+	return may_grow(stop->proc->pid, maps, stack, stack->start.v - room) ? stack->start.v : 0;
 }
 
 size_t fitness_read_xstate(pid_t tid, uint8_t *to)
