@@ -24,6 +24,24 @@ def passing(number, rest="1"):
     return ", ".join(f"p{i}" if i == number else rest for i in range(6))
 
 
+def kernel_call(number):
+    """A system call that fails, with the parameter as one of its arguments: write, or process_vm_readv with all six."""
+    if number == 3:
+        return f"  sink += p{number};"
+    if number < 3:
+        return f"""  {{ word r; __asm__ volatile("syscall" : "=a"(r) : "a"(1ul), {", ".join(f'"{c}"({f"p{i}" if i == number else "-1ul"})'
+               for i, c in enumerate("DSd"))} : "rcx", "r11", "memory"); sink += r; }}"""
+    return f"""  {{ register word e __asm__("r8") = {"p4" if number == 4 else 1}, f __asm__("r9") = {"p5" if number == 5 else 1}, r;
+    __asm__ volatile("syscall" : "=a"(r) : "a"(310ul), "D"(-1ul), "S"(1ul), "d"(1ul), "r"(e), "r"(f) : "rcx", "r11", "memory"); sink += r; }}"""
+
+
+def choice(number):
+    """A switch with a jump table, one of whose ways uses the parameter."""
+    ways = [f"case {i}: sink += p_ignore({i}, 2, 3, 4, 5, 6); break;" for i in range(9)]
+    ways[number] = f"case {number}: sink ^= p{number}; break;"
+    return f"  switch (sink & 15) {{ {' '.join(ways)} }}"
+
+
 SHAPES = [
     lambda n: f"  sink += p{n};",
     lambda n: f"  if (zero == 0) sink += p{n} * 3;",
@@ -37,19 +55,29 @@ SHAPES = [
               f" default: sink += p{n}; }}",
     lambda n: f"  if (zero) abort(); else sink += __builtin_ctzl(p{n} | 256);",
     lambda n: f"  {{ word filled; memset(&filled, (int)p{n}, sizeof(filled)); sink += filled; }}",
+    kernel_call,
+    choice,
     lambda n: f"  {{ volatile word room[p{n} % 5 + 1]; room[0] = zero; sink += room[0]; }}",
 ]
 
 
 def write(path, seed, count):
     """{name: (numbers of the parameters that are used, values of all at the one call, or None)}"""
-    chosen, used, text, calls = random.Random(seed), {}, [HEAD], []
+    chosen, used, text, calls, before = random.Random(seed), {}, [HEAD], [], []
+    counts = {}
     for at in range(count):
         parameters = chosen.randint(0, 6)
         numbers = {n for n in range(parameters) if chosen.random() < 0.6}
         name = f"f_{at}"
         head = f"{name}({', '.join(f'word p{n}' for n in range(parameters)) or 'void'})"
         body = [chosen.choice(SHAPES)(n) for n in sorted(numbers)]
+        passed_on = [(other, n) for other in before[-8:] for n in sorted(used[other][0]) if n < parameters]
+        if passed_on and chosen.random() < 0.3:  # a parameter where it is, to a function that uses it
+            other, n = chosen.choice(passed_on)
+            others = ", ".join(f"p{i}" if i == n else "2" for i in range(counts[other]))
+            body.append(f"  if (sink & 64) sink += {other}({others});")
+            numbers |= {n}
+            used[other] = (used[other][0], None)
         if chosen.random() < 0.3:
             body.insert(0, "  if (zero) { sink += p_ignore(1, 2, 3, 4, 5, 6); return 3; }")
         chosen.shuffle(body)
@@ -70,6 +98,8 @@ def write(path, seed, count):
             calls += ["  pair = p_pair(values[1], values[2]);"]
         calls.append(f"  sink += {name}({', '.join(passed)});")
         used[name] = (numbers, values)
+        counts[name] = parameters
+        before.append(name)
     with open(path, "w") as file:
         file.write("\n".join(text) + "\nint main(void)\n{\n  struct pair pair;\n" + "\n".join(calls) + "\n  return 0;\n}\n")
     return used

@@ -62,6 +62,8 @@ static void close_program(struct program *program)
 #define SWITCH(table, third) SWITCH_IN(".rodata", table, third)
 #define LABEL "lea 4f(%rip), %rax"
 
+#define CALLS_RAND "sub $8, %rsp\n call rand@plt\n mov %rax, %rdi\n add $8, %rsp\n"
+
 __asm__(".text\n"
 	SHAPE("nothing", "xor %eax, %eax\n ret")
 	SHAPE("reads", "mov %rsi, %rax\n ret")
@@ -121,6 +123,8 @@ __asm__(".text\n"
 	/* sanitizers have a strlen of their own, without a version: nobody knows what that reads */
 	SHAPE("imports", "sub $8, %rsp\n mov $0, %edi\n call rmdir@plt\n add $8, %rsp\n ret")
 	SHAPE("imports_two", "jmp rename@plt")
+	SHAPE("imports_checked", "jmp __gethostname_chk@plt")
+	SHAPE("imports_address", "jmp bind@plt")
 	SHAPE("variadic", "sub $0xd8, %rsp\n mov %rsi, 0x28(%rsp)\n mov %rdx, 0x30(%rsp)\n"
 			  "mov %rcx, 0x38(%rsp)\n mov %r8, 0x40(%rsp)\n mov %r9, 0x48(%rsp)\n"
 			  "test %al, %al\n mov %rdi, %rax\n add $0xd8, %rsp\n ret")
@@ -131,6 +135,22 @@ __asm__(".text\n"
 	SHAPE("passes_twice", "sub $8, %rsp\n call rand@plt\n mov %eax, %edi\n"
 			      "call shape_passed\n call shape_passed_once\n add $8, %rsp\n ret")
 	SHAPE("passed_once", "jmp *8(%rdi)")
+	/* two of 62 are too few */
+	SHAPE("passed_many", "jmp *8(%rdi)")
+	SHAPE("passes_many", "sub $8, %rsp\n .rept 60\n mov $1, %esi\n mov $1, %edx\n"
+			     "mov $1, %ecx\n mov $1, %r8d\n mov $1, %r9d\n"
+			     "call shape_passed_many\n .endr\n call rand@plt\n"
+			     "call shape_passed_many\n call rand@plt\n call shape_passed_many\n"
+			     "add $8, %rsp\n ret")
+	/* jumps pass arguments as calls do, but not those back to the first instruction */
+	SHAPE("jumped", "jmp *8(%rdi)")
+	SHAPE("jumps", CALLS_RAND "jmp shape_jumped")
+	SHAPE("jumps_again", CALLS_RAND "jmp shape_jumped")
+	SHAPE("loops", "test %rdi, %rdi\n je 1f\n js 2f\n jmp *8(%rdi)\n"
+		       "1:" CALLS_RAND "jmp shape_loops\n 2:" CALLS_RAND "jmp shape_loops")
+	SHAPE("loops_apart", "test %rdi, %rdi\n je shape_loops_back\n jmp *8(%rdi)")
+	SHAPE("loops_back", "js 1f\n" CALLS_RAND "jmp shape_loops_apart\n"
+			    "1:" CALLS_RAND "jmp shape_loops_apart")
 	/* a result of two words: the second one is an argument where it is */
 	SHAPE("pair", "mov %rdi, %rax\n mov %rdi, %rdx\n ret")
 	SHAPE("passed_pair", "jmp *8(%rdi)")
@@ -189,10 +209,16 @@ static const struct {
 	{ "recursive", ARG0 },
 	{ "imports", 0 },
 	{ "imports_two", ARG0 | ARG1 },
+	{ "imports_checked", ARG0 | ARG1 | ARG2 },
+	{ "imports_address", ARG0 | ARG1 | ARG2 },
 	{ "variadic", ARGUMENTS_ALL },
 	{ "passed", ARG0 },
 	{ "passed_once", ARGUMENTS_ALL },
 	{ "passed_pair", ARGUMENTS_ALL },
+	{ "passed_many", ARGUMENTS_ALL },
+	{ "jumped", ARG0 },
+	{ "loops", ARGUMENTS_ALL },
+	{ "loops_apart", ARGUMENTS_ALL },
 };
 
 /* I21, I22, I23, I24, I25 */

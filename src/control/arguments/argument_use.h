@@ -15,7 +15,7 @@
  * (I23) A known function that is called, or jumped to, reads what its own code reads. One of
  *       another file reads what its prototype says; without a prototype, everything.
  * (I24) A read that no instruction proves doesn't count if two callers leave garbage in that
- *       register (caller_evidence.h).
+ *       register (caller_evidence.h): calls, and jumps that aren't loops of the function's own.
  *
  * True for code that compilers make; so is the System V ABI. Pure, but for what it remembers. One
  * thread at a time.

@@ -1,4 +1,4 @@
-"""Makes shipped_prototypes.[ch] of the headers that are installed: headers.py HEADER SOURCE MORE TOOL CC..."""
+"""Makes shipped_prototypes.[ch] of the headers that are installed: headers.py HEADER SOURCE GLIBC LIBSTDCXX TOOL CC..."""
 import subprocess
 import sys
 
@@ -35,13 +35,19 @@ def rows(data):
     return "\n".join("\t" + "".join(f"{byte}," for byte in data[at:at + 20]) for at in range(0, len(data), 20))
 
 
-def main(header, source, more, tool, *compiler):
+def more(tool, path):
+    """The prototypes that a file of ours adds."""
+    with open(path) as file:
+        return subprocess.run([tool, path], input=f'# 1 "{path}"\n{file.read()}', text=True, check=True, capture_output=True).stdout
+
+
+def main(header, source, glibc, libstdcxx, tool, *compiler):
     found = {}
     for library, names, parts in LIBRARIES:
         text = "".join(f"#if __has_include(<{name}.h>)\n#include <{name}.h>\n#endif\n" for name in names)
         found[library] = prototypes(tool, compiler, library, text, parts)
-    with open(more) as file:
-        found["libstdc++.so"] = prototypes(tool, compiler, "libstdc++.so", f'# 1 "{more}"\n{file.read()}', [more])
+    for library, path in (("libc.so", glibc), ("libstdc++.so", libstdcxx)):
+        found[library] = found.get(library, "") + more(tool, path)
     with open(header, "w") as file:
         file.write("struct shipped_library {\n\tconst char *name, *text;\n};\nextern const struct shipped_library shipped_libraries[];\n"
                    f"enum {{ SHIPPED_LIBRARIES = {len(found)} }};\n")

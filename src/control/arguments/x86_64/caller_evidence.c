@@ -8,7 +8,8 @@
 #include "control/base/vec.h"
 #include "control/code/prescan.h"
 
-#define SITES_MAX 32u /* callers that are looked at */
+#define SITES_MAX 128u /* callers that are looked at */
+#define SITES_PER_FIND 16u /* of many callers, as many more have to leave garbage */
 #define CALLERS_DEEP 1u /* callers of callers */
 #define PARTS_MAX 4u /* pieces of code that a function jumps to and back from */
 #define TARGETS_MAX 256u /* jumps of a caller */
@@ -124,6 +125,36 @@ static bool is_entered(const struct symtab *symtab, struct caller *caller)
 	return !known || caller->jumps_anywhere;
 }
 
+/* Does the function jump into the caller's code? Then that is a part of it. True: perhaps. */
+static bool jumps_into(const struct symtab *symtab, uint64_t function, const struct caller *caller)
+{
+	const struct text_range *text = symtab_text(symtab, function);
+	uint64_t start, end;
+	struct prescan insn;
+
+	if (!text || !symtab_fde(symtab, function, &start, &end) || end - function > BYTES_MAX ||
+	    end > text->address + text->size)
+		return true;
+	for (uint64_t pc = function; pc < end; pc += insn.length) {
+		if (!prescan(text->bytes + (pc - text->address), end - pc, taddr_of(pc), &insn))
+			return true;
+		if (insn.has_target && insn.flow != FLOW_CALL &&
+		    insn.target.v - caller->start < caller->end - caller->start)
+			return true;
+	}
+	return false;
+}
+
+/* Is the site a jump of the function's own, back to its first instruction? */
+static bool is_loop(const struct symtab *symtab, uint64_t function, const struct caller *caller)
+{
+	const struct text_range *text = symtab_text(symtab, caller->site);
+
+	if (text->bytes[caller->site - text->address] == CALL_BYTE)
+		return false;
+	return caller->start == function || jumps_into(symtab, function, caller);
+}
+
 /* ---- what is in the registers ---------------------------------------------------------------- */
 
 static uint8_t evidence_for(const struct evidence *evidence, uint64_t function, unsigned deeper);
@@ -145,8 +176,9 @@ static uint8_t garbage_before(const struct evidence *evidence, const struct call
 	return use.clobbers & (uint8_t)~use.results;
 }
 
-/* The registers that hold garbage at the call. */
-static uint8_t garbage_at(const struct evidence *evidence, uint64_t site, unsigned deeper)
+/* The registers that hold garbage at a call of the function, or at a jump to it. */
+static uint8_t garbage_at(const struct evidence *evidence, uint64_t function, uint64_t site,
+			  unsigned deeper)
 {
 	struct caller caller;
 	uint8_t garbage;
@@ -154,7 +186,8 @@ static uint8_t garbage_at(const struct evidence *evidence, uint64_t site, unsign
 	bool returns;
 
 	memset(&caller, 0, offsetof(struct caller, targets));
-	if (!read_caller(evidence->symtab, site, &caller))
+	if (!read_caller(evidence->symtab, site, &caller) ||
+	    is_loop(evidence->symtab, function, &caller))
 		return 0;
 	garbage = garbage_before(evidence, &caller, deeper, &returns);
 	for (uint64_t at = caller.behind; at < site && garbage; at += insn.length) {
@@ -175,22 +208,20 @@ static uint8_t garbage_at(const struct evidence *evidence, uint64_t site, unsign
 
 static uint8_t evidence_for(const struct evidence *evidence, uint64_t function, unsigned deeper)
 {
-	uint8_t once = 0, twice = 0;
-	size_t count;
+	size_t found[ARGUMENT_REGISTERS] = { 0 }, count;
+	uint8_t believed = 0;
 	const struct symtab_jump *jumps = symtab_jumps_to(evidence->symtab, function, &count);
 
-	for (size_t i = 0; i < count && i < SITES_MAX && twice != ARGUMENTS_ALL; i++) {
-		uint64_t site = jumps[i].from;
-		const struct text_range *text = symtab_text(evidence->symtab, site);
-		uint8_t garbage;
+	for (size_t i = 0; i < count && i < SITES_MAX && believed != ARGUMENTS_ALL; i++) {
+		uint8_t garbage = garbage_at(evidence, function, jumps[i].from, deeper);
 
-		if (text->bytes[site - text->address] != CALL_BYTE)
-			continue;
-		garbage = garbage_at(evidence, site, deeper);
-		twice |= once & garbage;
-		once |= garbage;
+		for (unsigned k = 0; k < ARGUMENT_REGISTERS; k++) {
+			found[k] += garbage >> k & 1;
+			if (found[k] >= 2 && found[k] * SITES_PER_FIND > i)
+				believed |= (uint8_t)(1u << k);
+		}
 	}
-	return twice;
+	return believed;
 }
 
 uint8_t caller_evidence(const struct symtab *symtab, struct use_search *plain, uint64_t function)

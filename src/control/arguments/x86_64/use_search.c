@@ -26,7 +26,7 @@
 #include "control/arguments/use_table.h"
 #include "control/base/vec.h"
 
-#define CALLS_DEEP 4u
+#define CALLS_DEEP 6u
 #define STEPS_MAX 1500u /* instructions per function */
 #define LAST_TWO 0x30u /* r8 and r9 */
 #define SEEN_ROOM 2048u /* a power of two, more than STEPS_MAX */
