@@ -237,6 +237,12 @@ struct dt_range {
 	uint64_t start, end;
 };
 
+/* (X15) The heap of a Go program. */
+struct dt_heap {
+	uint64_t start, end; /* 0: none */
+	uint64_t most; /* it may grow up to here */
+};
+
 struct dt_control {
 	uint64_t magic;
 	uint32_t version;
@@ -271,6 +277,7 @@ struct dt_control {
 	 * system call: the segments of the program and its libc, and the stack of the first thread
 	 * at its size then. Segments with variables count only where no call may be made. */
 	struct dt_range stable[DT_STABLE_MAX];
+	struct dt_heap heap; /* likewise, but each page from when it could be read first */
 	uint32_t modules_ms; /* (N1) */
 	uint32_t program; /* number of the program among those of one trace, from 0 */
 	/* DT_OWNER_DIED: the controller is dead (control/agent/beacon.h); else its tid, or 0 */
@@ -540,7 +547,7 @@ struct dt_pool {
 	uint64_t execs_missed; /* execve calls that the controller missed */
 	/* a thread of some process forbids itself the clock: hits aren't limited by it any more */
 	uint32_t clockless;
-	uint32_t pad3;
+	uint32_t heap_asked; /* memory above dt_control.heap was read: has the heap grown? */
 	uint64_t records_freed; /* (T6) plus 2 per thread record that was freed: even */
 	uint64_t records_full; /* records_freed + 1 when a search found none; 0: none has yet */
 	uint64_t pad2[4];

@@ -104,7 +104,12 @@ uint64_t safe_read(const struct dt_control *control, uint64_t from, void *to, ui
 /* safe_read.c: the same, from several places, up to the first unreadable one. */
 uint64_t safe_read_list(const struct dt_control *control, const struct sys_iovec *local,
 			uint32_t locals, const struct sys_iovec *remote, uint32_t remotes);
-/* safe_read.c: bytes of dt_control.stable from there on; 0: the memory may go away. */
+/* safe_read.c: is it in dt_control.heap? */
+bool safe_is_heap(const struct dt_control *control, uint64_t address);
+/* safe_read.c: may it be there once the heap has grown? */
+bool safe_may_be_heap(const struct dt_control *control, uint64_t address);
+/* safe_read.c: bytes from there on, of dt_control.stable, or of pages of the heap that are known to
+ * stay; 0: the memory may go away. */
 uint64_t safe_stable(const struct dt_control *control, uint64_t from);
 /* safe_read.c: copies from that memory; false: it is other memory. */
 bool safe_read_stable(const struct dt_control *control, uint64_t from, void *to, uint64_t length);

@@ -12,13 +12,43 @@ static bool may_go(const struct dt_control *control, uint32_t i)
 	       !agent_is_quiet(control);
 }
 
+/* The heap of a forked child grows its own way. */
+static bool is_heap_below(const struct dt_control *control, uint64_t address, uint64_t end)
+{
+	uint64_t start = control->heap.start;
+
+	return address - start < end - start && agent_state(control)->pid == control->pid;
+}
+
+bool safe_is_heap(const struct dt_control *control, uint64_t address)
+{
+	return is_heap_below(control, address,
+			     __atomic_load_n(&control->heap.end, __ATOMIC_RELAXED));
+}
+
+bool safe_may_be_heap(const struct dt_control *control, uint64_t address)
+{
+	return is_heap_below(control, address, control->heap.most);
+}
+
+/* (X15) Bytes from there on, up to the end of a page that is known to stay. */
+static uint64_t known_heap(const struct dt_control *control, uint64_t from)
+{
+	const uint64_t *stays = agent_state(control)->stays;
+	uint64_t end = (from | (DT_PAGE - 1)) + 1;
+
+	if (stays[from / DT_PAGE % DT_PAGES] != end)
+		return 0;
+	return end - from + (stays[end / DT_PAGE % DT_PAGES] == end + DT_PAGE ? DT_PAGE : 0);
+}
+
 uint64_t safe_stable(const struct dt_control *control, uint64_t from)
 {
 	for (uint32_t i = 0; i < DT_STABLE_MAX && control->stable[i].end; i++) {
 		if (from >= control->stable[i].start && from < control->stable[i].end)
 			return may_go(control, i) ? 0 : control->stable[i].end - from;
 	}
-	return 0;
+	return safe_is_heap(control, from) ? known_heap(control, from) : 0;
 }
 
 bool safe_read_stable(const struct dt_control *control, uint64_t from, void *to, uint64_t length)

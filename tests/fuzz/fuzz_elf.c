@@ -10,6 +10,7 @@
 #include "control/base/vec.h"
 #include "control/elf/cfi.h"
 #include "control/elf/frame_rule.h"
+#include "control/elf/go_build.h"
 #include "control/elf/go_functions.h"
 #include "control/elf/sdt.h"
 #include "control/elf/symtab.h"
@@ -57,7 +58,10 @@ static void count_rseq(void *context, uint64_t start, uint64_t end, uint64_t abo
 static void check_go(const struct symtab *symtab)
 {
 	struct go_function function;
+	unsigned release;
 
+	if (go_build_release(symtab, &release))
+		require(release < 10000 && go_build_mentions(symtab, "go1."));
 	if (go_functions_exist(symtab))
 		require(symtab_is_go(symtab));
 	if (go_functions_at(symtab, symtab_entry(symtab), &function))

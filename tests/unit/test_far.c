@@ -272,6 +272,58 @@ static void test_other_memory_is_the_agents(void **unused)
 	down(&trace);
 }
 
+static void read_heap(void)
+{
+	char *closed = page + DT_PAGE;
+
+	far_hit(literal);
+	rig_control->pid++; /* as in a forked child */
+	far_hit(page);
+	assert_int_equal(rig_state->stays[(uint64_t)page / DT_PAGE % DT_PAGES], 0);
+	rig_control->pid--;
+	far_hit(page);
+	alone(page);
+	far_hit(closed);
+	assert_int_equal(mprotect(closed, DT_PAGE, PROT_READ | PROT_WRITE), 0);
+	strcpy(closed, "opened");
+	far_hit(closed);
+	alone(closed);
+	assert_false(rig_pool->heap_asked);
+	far_hit(closed + DT_PAGE);
+	assert_true(rig_pool->heap_asked);
+	assert_int_equal(munmap(closed + DT_PAGE, DT_PAGE), 0);
+	far_hit(closed + DT_PAGE);
+}
+
+/* X15: Go's heap from when it could be read first; what lies above it may go away. */
+static void test_heap(void **unused)
+{
+	char expected[64];
+	struct rig_trace trace;
+
+	up(&trace);
+	page = mmap(NULL, 3 * DT_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	rig_control->heap.start = (uint64_t)page;
+	rig_control->heap.end = (uint64_t)page + 2 * DT_PAGE;
+	rig_control->heap.most = (uint64_t)page + 3 * DT_PAGE;
+	strcpy(page, "here");
+	strcpy(page + 2 * DT_PAGE, "above");
+	assert_int_equal(mprotect(page + DT_PAGE, DT_PAGE, PROT_NONE), 0);
+	on_stack(stack, sizeof(stack), read_heap);
+	rig_finish(&trace);
+	snprintf(expected, sizeof(expected), "\"(unreadable 0x%lx)\"", (uint64_t)(page + DT_PAGE));
+	assert_int_equal(rig_judge(&trace, expected).events, 1);
+	snprintf(expected, sizeof(expected), "\"(unreadable 0x%lx)\"",
+		 (uint64_t)(page + 2 * DT_PAGE));
+	assert_int_equal(rig_judge(&trace, expected).events, 1);
+	assert_int_equal(rig_judge(&trace, "\"here\"").events, 3);
+	assert_int_equal(rig_judge(&trace, "\"opened\"").events, 2);
+	assert_int_equal(rig_judge(&trace, "\"above\"").events, 1);
+	assert_int_equal(trace.types.items[TEXT].hits, 9);
+	munmap(page, 2 * DT_PAGE);
+	down(&trace);
+}
+
 /* ---- the stack ------------------------------------------------------------------------------- */
 
 #define PAINT 0xa5
@@ -565,6 +617,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_both_ways_say_the_same),
 		cmocka_unit_test(test_other_memory_is_the_agents),
+		cmocka_unit_test(test_heap),
 		cmocka_unit_test(test_depth),
 		cmocka_unit_test(test_frames_of_the_page),
 		cmocka_unit_test(test_handler_hits),

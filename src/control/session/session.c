@@ -31,6 +31,7 @@
 #include "control/tracers/dispatch.h"
 #include "control/tracers/log/log_tracer.h"
 #include "control/tracers/sync/sync_tracer.h"
+#include "control/values/describe/stable_memory.h"
 #include "tracepoints.h"
 #include "wake.h"
 
@@ -192,6 +193,7 @@ struct error *session_step(struct session *session, unsigned timeout_ms)
 	recording_wait(session, sooner(session, timeout_ms));
 	struct error *error = session_modules_step(session);
 	fencing_step(session, now_ns());
+	stable_memory_step(session, now_ns());
 	garbage_step(session, now_ns());
 	exits_grow(session, now_ns());
 	exits_watch(session, now_ns());

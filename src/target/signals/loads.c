@@ -33,7 +33,8 @@
  * (X13) dt_state.stays has pages only that nothing unmaps or protects while the process lives
  *      (dt_control.stable): no load there faults. So trampolines load from them whatever the
  *      thread's mask and its stack are. Variables aren't among them: programs make guard pages and
- *      barriers of static arrays.
+ *      barriers of static arrays. Pages of dt_control.heap are, from when they could be
+ *      read first (X15).
  *
  * The program's masks, actions and alternate stacks stay what it wants: nothing is changed but the
  * two actions, which nobody is told of. Only pages that process_vm_readv has read are loaded from:
@@ -201,13 +202,17 @@ uint64_t loads_known(const struct dt_control *control, uint64_t from)
 	return end - from;
 }
 
-/* (X13) */
+/* (X13) The page was read. */
 static void note_stable(const struct dt_control *control, uint64_t page)
 {
-	uint64_t *end = &agent_state(control)->stays[page % DT_PAGES];
+	uint64_t *end = &agent_state(control)->stays[page % DT_PAGES], at = page * DT_PAGE;
 
-	if (*end != (page + 1) * DT_PAGE && safe_stable(control, page * DT_PAGE) >= DT_PAGE)
-		*end = (page + 1) * DT_PAGE;
+	if (*end == at + DT_PAGE)
+		return;
+	if (safe_stable(control, at) >= DT_PAGE || safe_is_heap(control, at))
+		*end = at + DT_PAGE;
+	else if (safe_may_be_heap(control, at))
+		agent_pool(control)->heap_asked = 1;
 }
 
 void loads_note(const struct dt_control *control, uint64_t from, uint64_t size)

@@ -1,5 +1,5 @@
 /*
- * loads.h - plain loads of memory that may go away (X3 to X13, loads.c).
+ * loads.h - plain loads of memory that may go away (X3 to X15, loads.c).
  *
  * Between loads_enter and loads_leave a thread may use loads_word and loads_copy. After a fault in
  * one of them the thread goes on behind the load, and the function says so.

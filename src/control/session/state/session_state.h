@@ -61,6 +61,7 @@ struct session {
 	bool told_unlisted; /* that a tracer doesn't record elements of containers */
 	uint64_t fencing_next; /* when a filter that came while it is traced is judged; ns */
 	unsigned fencing_tries; /* that failed */
+	uint64_t heap_due; /* when Go's heap may be looked at again; ns */
 	unsigned fencing_looks; /* left at children that may have taken up a filter */
 	char no_lines[96]; /* what its filter does to lines at the hit (fence_describe); "": nothing */
 	bool has_front_guards; /* fronts_add_guards has found each rt_sigaction */

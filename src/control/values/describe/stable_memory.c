@@ -21,7 +21,8 @@
  * for hits there (target/stack_room.c): in any program, since a thread keeps the stack on which it
  * stands.
  *
- * A program without a loader may unmap parts of itself (packers do): none of it counts as stable.
+ * A program without a loader may unmap parts of itself (packers do): none of it counts as stable,
+ * unless it is a Go program, whose runtime doesn't. Go's heap stays, too (modules/go_heap.h).
  */
 #include <assert.h>
 #include <string.h>
@@ -29,8 +30,10 @@
 #include <sys/resource.h>
 
 #include "control/base/cleanup.h"
+#include "control/modules/go_heap.h"
 #include "stable_memory.h"
 
+#define HEAP_PAUSE_NS 1000000000ULL
 #define STACK_GAP (1ULL << 20) /* the kernel's stack_guard_gap */
 
 static bool is_libc(const struct module *module)
@@ -70,6 +73,14 @@ static const struct module *find_owner(const struct session *session, const stru
 	return NULL;
 }
 
+/* (X15) A part of Go's heap that is open already. */
+static bool is_of_heap(const struct session *session, const struct mapping *mapping)
+{
+	const struct dt_heap *heap = &session->agent->control->heap;
+
+	return !mapping->inode && mapping->start.v >= heap->start && mapping->end.v <= heap->end;
+}
+
 /*
  * The end of the mapping's stable part; 0: none is stable. *owner: on entry the module of the
  * previous mapping, on return of this one. Zeroed memory after a module's data is stable up to the
@@ -85,7 +96,7 @@ static uint64_t lasts_until(const struct session *session, const struct mapping 
 		return 0;
 	if (strcmp(mapping->path, "[stack]") == 0)
 		return taddr_equal(last_end, mapping->start) ? 0 : mapping->end.v;
-	if (*owner)
+	if (*owner || is_of_heap(session, mapping))
 		return mapping->end.v;
 	if (mapping->path[0] || !before || !taddr_equal(last_end, mapping->start) ||
 	    before->high.v <= mapping->start.v)
@@ -93,9 +104,22 @@ static uint64_t lasts_until(const struct session *session, const struct mapping 
 	return before->high.v < mapping->end.v ? before->high.v : mapping->end.v;
 }
 
-static bool is_variable(const struct mapping *mapping)
+static bool is_variable(const struct session *session, const struct mapping *mapping)
 {
-	return mapping->prot & PROT_WRITE && strcmp(mapping->path, "[stack]") != 0;
+	return mapping->prot & PROT_WRITE && strcmp(mapping->path, "[stack]") != 0 &&
+	       !is_of_heap(session, mapping);
+}
+
+/* NULL: the program isn't one of Go. */
+static struct module *find_go(const struct session *session)
+{
+	struct module *program = session->modules.count ? session->modules.items[0] : NULL;
+	struct symtab *symtab;
+
+	if (!program || !program->is_executable)
+		return NULL;
+	_cleanup_error_ struct error *unreadable = module_symtab(session->proc, program, &symtab);
+	return !unreadable && symtab_is_go(symtab) ? program : NULL;
 }
 
 static bool has_loader(const struct session *session)
@@ -140,13 +164,16 @@ void stable_memory_note(struct session *session)
 	if (error)
 		return;
 	control->stack = stack_of(session, &maps);
-	if (!has_loader(session))
+	struct module *program = find_go(session);
+	if (!program && !has_loader(session))
 		return;
+	if (program)
+		go_heap_find(session->proc, program, &maps, &control->heap);
 	for (size_t i = 0; i < maps.count; i++) {
 		const struct mapping *mapping = &maps.items[i];
 		uint64_t end = lasts_until(session, mapping, last_end, &owner);
 		bool joins = count && ranges[count - 1].end == mapping->start.v &&
-			     control->variables >> (count - 1) == is_variable(mapping);
+			     control->variables >> (count - 1) == is_variable(session, mapping);
 
 		last_end = mapping->end;
 		if (!end)
@@ -154,10 +181,24 @@ void stable_memory_note(struct session *session)
 		if (!joins && count == DT_STABLE_MAX)
 			return;
 		if (!joins) {
-			control->variables |= (uint32_t)is_variable(mapping) << count;
+			control->variables |= (uint32_t)is_variable(session, mapping) << count;
 			ranges[count++].start = mapping->start.v;
 		}
 		assert(count && count <= DT_STABLE_MAX && end <= mapping->end.v);
 		ranges[count - 1].end = end;
 	}
+}
+
+void stable_memory_step(struct session *session, uint64_t now)
+{
+	struct agent *agent = session->agent;
+	_cleanup_(maps_free) struct maps maps = { 0 };
+
+	if (!agent || !agent->control->heap.end || now < session->heap_due ||
+	    !__atomic_exchange_n(&agent->pool->heap_asked, 0, __ATOMIC_RELAXED))
+		return;
+	session->heap_due = now + HEAP_PAUSE_NS;
+	_cleanup_error_ struct error *error = maps_read(session->proc, &maps);
+	if (!error && go_heap_end(&maps) > agent->control->heap.end)
+		__atomic_store_n(&agent->control->heap.end, go_heap_end(&maps), __ATOMIC_RELAXED);
 }

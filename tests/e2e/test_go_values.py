@@ -1,0 +1,156 @@
+"""Strings of Go programs: literals and Go's heap stay mapped (X13, X15), so that trampolines read them on any goroutine's stack."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from fixtures import ROOT
+from harness import status, until
+
+HITS = 2000
+LITERAL, HEAP = "twenty bytes of text", "in the heap"
+PROTECT = """
+func init() {
+	protect = func(page []byte, on bool) {
+		if on {
+			syscall.Mprotect(page, syscall.PROT_NONE)
+		} else {
+			syscall.Mprotect(page, syscall.PROT_READ|syscall.PROT_WRITE)
+		}
+	}
+}
+"""
+BUILDS = {"plain": ({"CGO_ENABLED": "0"}, []), "pie": ({"CGO_ENABLED": "0"}, ["-buildmode=pie"]), "cgo": ({"CGO_ENABLED": "1"}, [])}
+
+
+@pytest.fixture(name="built", scope="module")
+def built_fixture(tmp_path_factory):
+    """Builds the program in one of these ways."""
+    folder = tmp_path_factory.mktemp("go")
+    with open(os.path.join(ROOT, "tests", "programs", "go_values.go")) as file:
+        source = file.read()
+    paths = {}
+
+    def build(kind):
+        if kind not in paths:
+            path = folder / f"{kind}.go"
+            text = source.replace("import (", 'import "C"\n\nimport (', 1) if kind == "cgo" else source
+            path.write_text(text + PROTECT if kind == "protects" else text)
+            more, options = BUILDS.get(kind, BUILDS["plain"])
+            env = {"HOME": str(folder), "PATH": "/usr/bin:/bin", "GO111MODULE": "off", **more}
+            subprocess.run(["go", "build", *options, "-o", folder / kind, path], check=True, env=env)
+            paths[kind] = str(folder / kind)
+        return paths[kind]
+
+    return build
+
+
+def read(target, word):
+    assert target.stderr.readline() == word + "\n"
+
+
+def go(target):
+    target.stdin.write("\n")
+    target.stdin.flush()
+
+
+class Watched:
+    """The program, traced, and what strace has seen of its calls for signals and to read."""
+
+    def __init__(self, dyntrace, processes, program, scratch, mode):
+        self.output = os.path.join(scratch, "calls")
+        # no signals: their frames, left behind in the heap, look like threads inside a probe
+        env = {**os.environ, "GODEBUG": "asyncpreemptoff=1"}
+        self.target = processes.start([program, mode], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+        read(self.target, "ready")
+        self.tracing = dyntrace.start_trace(self.target.pid, "--function", "main.text", "--function", "main.word").wait_told()
+        until(lambda: status(self.target.pid, "TracerPid") == "0", "dyntrace has let go")
+        self.strace = processes.start(["strace", "-f", "-qq", "-o", self.output, "-e", "trace=rt_sigprocmask,process_vm_readv", "-p",
+                                       str(self.target.pid)], stderr=subprocess.DEVNULL)
+        until(lambda: status(self.target.pid, "TracerPid") == str(self.strace.pid), "strace is attached")
+
+    def go(self):
+        go(self.target)
+        read(self.target, "done")
+
+    def end(self):
+        """The trace, and the number of calls."""
+        self.strace.terminate()
+        self.strace.wait()
+        trace = self.tracing.stop()
+        self.target.stdin.close()
+        assert self.target.wait(60) == 0
+        return trace, self.calls()
+
+    def calls(self):
+        with open(self.output) as file:
+            return len(re.findall(r"^\d+\s+(\w+)\(", file.read(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("kind", BUILDS)
+def test_makes_no_call(dyntrace, processes, built, scratch, kind):
+    """A hit with a string, a literal or in the heap, makes no system call: neither for signals nor to read."""
+    watched = Watched(dyntrace, processes, built(kind), scratch, "watched")
+    watched.go()
+    trace, calls = watched.end()
+    assert [event.fields["s"] for event in trace.named("main.text_entry")] == [LITERAL] * HITS
+    assert [event.fields["s"] for event in trace.named("main.word_entry")] == [HEAP] * HITS
+    assert trace.lost == 0
+    assert calls < HITS / 10  # a few for the first hits, and for each chunk
+
+
+@pytest.mark.parametrize("kind", ["plain", "cgo"])
+def test_heap_grown_later(dyntrace, processes, built, scratch, kind):
+    """X15: the agent asks whether the heap has grown, and makes no call any more once it is told."""
+    watched = Watched(dyntrace, processes, built(kind), scratch, "grown-later")
+    watched.go()
+    rounds = []
+
+    def is_quiet():
+        before = watched.calls()
+        watched.go()
+        rounds.append(watched.calls() - before)
+        return rounds[-1] < HITS / 10
+
+    until(is_quiet, "hits without calls")
+    trace, _ = watched.end()
+    assert [event.fields["s"] for event in trace.named("main.word_entry")] == ["far away"] * HITS * len(rounds)
+    assert trace.lost == 0
+
+
+def texts(dyntrace, *words, **more):
+    _, trace = dyntrace.trace("--function", "main.text", "--", *words, **more)
+    assert trace.lost == 0
+    return [re.sub("0x[0-9a-f]+", "0x", event.fields["s"]) for event in trace.named("main.text_entry")]
+
+
+@pytest.mark.parametrize("kind", BUILDS)
+@pytest.mark.parametrize("where", ["mapped", "above"])
+def test_memory_that_goes_away(dyntrace, built, kind, where):
+    """A page that the program has mapped itself isn't believed to stay, though it could be read."""
+    assert texts(dyntrace, built(kind), where) == ["in a page"] * 2 + ["(unreadable 0x)"] * 2
+
+
+@pytest.mark.parametrize("kind", BUILDS)
+def test_growing_heap(dyntrace, built, kind):
+    """X15: pages of arenas that come later, in front of which others are closed yet."""
+    assert texts(dyntrace, built(kind), "grown") == ["far away"] * 10
+
+
+@pytest.mark.parametrize("setting", ["harddecommit=1", "gctrace=0,harddecommit=1", "efence=1"])
+def test_closed_heap(dyntrace, built, setting):
+    """X15: a program whose runtime closes freed memory has no heap that stays."""
+    env = {**os.environ, "GODEBUG": setting}
+    assert texts(dyntrace, built("plain"), "freed", env=env) == [HEAP] * 2 + ["(unreadable 0x)"]
+
+
+@pytest.mark.parametrize("kind, then", [("plain", HEAP), ("protects", "(unreadable 0x)")])
+def test_protected_heap(dyntrace, built, kind, then):
+    """X15: a program that has a function to protect pages may do so in the heap."""
+    assert texts(dyntrace, built(kind), "protected") == [HEAP] * 2 + [then, HEAP]
+
+
+def test_freed_heap(dyntrace, built):
+    """X15: memory that the runtime has given back is zeros, and may be read."""
+    assert texts(dyntrace, built("plain"), "freed") == [HEAP] * 2 + [r"\x00" * len(HEAP)]
