@@ -1,4 +1,5 @@
-"""Strings of Go programs: literals and Go's heap stay mapped (X13, X15), so that trampolines read them on any goroutine's stack."""
+"""Strings of Go programs: literals and Go's heap stay mapped (X13, X15), so that trampolines read them on any goroutine's stack. And
+backtraces, by the table from which Go's runtime knows frames."""
 import os
 import re
 import subprocess
@@ -154,3 +155,16 @@ def test_protected_heap(dyntrace, built, kind, then):
 def test_freed_heap(dyntrace, built):
     """X15: memory that the runtime has given back is zeros, and may be read."""
     assert texts(dyntrace, built("plain"), "freed") == [HEAP] * 2 + [r"\x00" * len(HEAP)]
+
+
+@pytest.mark.parametrize("kind", BUILDS)
+def test_backtraces(dyntrace, built, kind):
+    """The same callers as Go's runtime finds, the direct one among them, up to the goroutine's start."""
+    result, trace = dyntrace.trace("--function", "main.leaf", "-t", "backtrace:60", "--", built(kind), "frames")
+    expected = [list(map(int, line.split()[1:])) for line in result.stderr.splitlines() if line.startswith("callers ")]
+    found = [event.fields["backtrace"][1:] for event in trace.named("main.leaf_entry")]
+    # Go's list leaves out frames of its runtime that lead to a deferred call, and says where the faulting instruction would return to
+    after_fault, list_after_fault = found.pop(3), expected.pop(3)
+    assert after_fault[-5:] == [list_after_fault[-5] - 1, *list_after_fault[-4:]]
+    assert found == expected
+    assert [len(frames) for frames in found] == [4, 8, 9, 43]

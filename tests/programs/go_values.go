@@ -1,10 +1,11 @@
-// go_values.go - strings of all kinds of memory: literals, the heap, also where it grows, and memory that goes away. Imports little: the
-// compiler builds all of it for each test.
+// go_values.go - strings of all kinds of memory: literals, the heap, also where it grows, and memory that goes away; and callers. Imports
+// little: the compiler builds all of it for each test.
 package main
 
 import (
 	"os"
 	"reflect"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 	"unsafe"
@@ -118,6 +119,61 @@ func watched(heap string) {
 	}
 }
 
+// Prints the return addresses above it.
+//
+//go:noinline
+func leaf(n int) {
+	var callers [64]uintptr
+	print("callers")
+	for _, pc := range callers[:runtime.Callers(2, callers[:])] {
+		print(" ", pc)
+	}
+	println()
+	sink += n
+}
+
+// Its frame is as large as n says: a stack that is too small is copied.
+//
+//go:noinline
+func deep(n int) {
+	var kept [40]int
+	kept[n%40] = n
+	if n > 0 {
+		deep(n - 1)
+	} else {
+		leaf(n)
+	}
+	sink += kept[n%40]
+}
+
+type shape interface{ draw(n int) }
+type round struct{ n int }
+
+func (r round) draw(n int) {
+	deep(n + r.n)
+}
+
+func frames() {
+	leaf(1)
+	deep(3)
+	var s shape = &round{1} // through a wrapper
+	s.draw(2)
+	func() {
+		defer func() {
+			recover()
+			leaf(2)
+		}()
+		var none *round
+		none.n++ // a signal
+	}()
+	done := make(chan bool)
+	go func() {
+		defer func() { done <- true }()
+		deep(40)
+	}()
+	<-done
+}
+
 func main() {
 	switch os.Args[1] {
 	case "mapped":
@@ -130,6 +186,8 @@ func main() {
 		protected()
 	case "grown":
 		grown()
+	case "frames":
+		frames()
 	case "watched":
 		heap := made("in the heap")
 		many(heap)

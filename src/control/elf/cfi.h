@@ -1,6 +1,6 @@
 /*
- * cfi.h - how to find the caller from each instruction of a file: .eh_frame compiled to rows
- * (src/shared/unwind.h).
+ * cfi.h - how to find the caller from each instruction of a file: .eh_frame, or Go's own table,
+ * compiled to rows (src/shared/unwind.h).
  *
  * Rows are sorted by pc, which counts from the file's address 0; code that no FDE describes has
  * rows of DT_CFA_NONE. Damaged FDEs have no rows.

@@ -14,14 +14,19 @@
 #include <errno.h>
 #include <string.h>
 
-#include "shared/sorted.h"
 #include "control/base/cleanup.h"
+#include "shared/sorted.h"
 #include "symtab_state.h"
 
 #define HEADER_SIZE 72u
 #define HEADER_ALIGN 8u /* a linker aligns it more */
 #define FUNCTIONS_MAX 4000000u
 #define NAME_MAX_BYTES 4096u
+#define STEPS_BEHIND_NAME 12u /* in a record */
+#define LISTS_BEFORE_FUNCTIONS 8u /* in the header: offsets of these parts */
+#define SIGNAL_RETURN "runtime.sigreturn" /* and __sigaction */
+#define FLAG_OUTERMOST 1u /* flags in a record */
+#define FLAG_SETS_RSP 2u
 
 /* The formats that Go's runtime has had since 1.16. */
 static const struct format {
@@ -190,6 +195,43 @@ bool go_functions_at(const struct symtab *symtab, uint64_t address,
 	if (!after || after > table->count)
 		return false;
 	*ret_function = get(symtab, after - 1);
+	return true;
+}
+
+uint64_t go_functions_count(const struct symtab *symtab)
+{
+	const struct go_table *table = table_of(symtab);
+
+	return table ? table->count : 0;
+}
+
+bool go_functions_frame(const struct symtab *symtab, uint64_t index, struct go_frame *ret_frame)
+{
+	const struct go_table *table = table_of(symtab);
+
+	if (!table || !table->format->kind || index >= table->count)
+		return false;
+	const struct format *format = table->format;
+	struct bytes record = part_at(table->functions, list_word(symtab, 2 * index + 1));
+	uint64_t steps = word_at(record, format->name + STEPS_BEHIND_NAME, 4);
+	struct bytes lists = part_at(
+		table->bytes, word_at(table->bytes, format->functions - LISTS_BEFORE_FUNCTIONS, 8));
+	struct bytes list = part_at(lists, steps);
+	struct go_function function = get(symtab, index);
+	uint64_t flags = word_at(record, format->kind + 1u, 1);
+
+	if (!steps || !list.size || function.end <= function.start || function.end >= UINT32_MAX)
+		return false;
+	*ret_frame = (struct go_frame){ .start = function.start,
+					.end = function.end,
+					.steps = list.at,
+					.size = list.size,
+					.is_compiled = function.is_compiled,
+					.is_outermost = flags & FLAG_OUTERMOST,
+					.sets_rsp = flags & FLAG_SETS_RSP,
+					.ends_signal = function.name &&
+						       !strncmp(function.name, SIGNAL_RETURN,
+								strlen(SIGNAL_RETURN)) };
 	return true;
 }
 

@@ -16,11 +16,26 @@ struct go_function {
 	bool is_compiled;
 };
 
+/* How a function's frame grows (go_cfi.h). */
+struct go_frame {
+	uint64_t start, end; /* of the function */
+	const uint8_t *steps; /* the list, and `size` bytes up to the end of all lists or later */
+	size_t size;
+	bool is_compiled;
+	bool is_outermost; /* nothing has called it */
+	bool sets_rsp; /* so that the list doesn't tell */
+	bool ends_signal; /* handlers of signals return to its start */
+};
+
 /* Has the file such a table? */
 bool go_functions_exist(const struct symtab *symtab);
 /* The function that holds the address; false: none. */
 bool go_functions_at(const struct symtab *symtab, uint64_t address,
 		     struct go_function *ret_function);
+/* The number of functions; 0: no table. */
+uint64_t go_functions_count(const struct symtab *symtab);
+/* False: the table doesn't tell (Go before 1.18), or not of that function. */
+bool go_functions_frame(const struct symtab *symtab, uint64_t index, struct go_frame *ret_frame);
 /* Adds the functions to the symbols of a file without .symtab; for symbols.c. */
 struct error *go_functions_add(struct symtab *symtab);
 

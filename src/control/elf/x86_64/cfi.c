@@ -18,6 +18,7 @@
 #include "control/base/vec.h"
 #include "control/elf/cursor.h"
 #include "control/elf/eh_frame.h"
+#include "control/elf/go_cfi.h"
 #include "control/elf/symtab_state.h"
 
 #define ROWS_MAX (64u << 20)
@@ -401,6 +402,11 @@ struct error *cfi_compile(const struct symtab *symtab, struct cfi_rows *ret_rows
 	if (!eh_frame_each(&symtab->image, add_fde, &compiler)) {
 		vec_free(&compiler.rows);
 		return error_new(ERROR_FAILED, "%s: unwind table too large", symtab->image.path);
+	}
+	if (!go_cfi_add(symtab, &compiler.rows)) {
+		vec_free(&compiler.rows);
+		return error_new(ERROR_FAILED, "%s: Go's table of functions is too large",
+				 symtab->image.path);
 	}
 	tidy(&compiler.rows);
 	*ret_rows = compiler.rows;
