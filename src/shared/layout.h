@@ -733,7 +733,8 @@ struct dt_state {
 	uint32_t pid;
 	/* don't trace this process (a forked child without DT_FOLLOW_FORK) */
 	uint32_t muted;
-	uint32_t pad1;
+	/* likewise, known before that (X16); 0: not yet */
+	uint32_t owner;
 	/* threads inside functions of other libraries, called by trampolines */
 	uint32_t foreign;
 	/* dt_control.returns, once that memory is mapped in this process: the control page is one

@@ -138,6 +138,8 @@ uint64_t thread_lose_clock(const struct dt_control *control);
 uint64_t thread_learn_block(const struct dt_control *control);
 /* thread.c: the calling thread's tid by its thread block; 0: unknown. */
 uint32_t thread_block_tid(const struct dt_control *control);
+/* thread.c: has the caller a thread block of its own, as a libc makes it? Makes system calls. */
+bool thread_has_block(const struct dt_control *control);
 /* stack_room.c: finds the calling thread's own stack, once, and notes it for its next hits. On a
  * stack of the agent's, with signals blocked. */
 void stack_room_look(const struct dt_control *control);

@@ -145,7 +145,9 @@ static bool slow_process_is_traced(const struct dt_control *control)
 	struct dt_state *state = agent_state(control);
 
 	if (!state->pid) {
-		uint32_t pid = agent_is_quiet(control) ? thread_block_tid(control) : sys_getpid();
+		uint32_t pid = state->owner		? state->owner :
+			       agent_is_quiet(control) ? thread_block_tid(control) :
+							 sys_getpid();
 
 		if (!pid)
 			return true;

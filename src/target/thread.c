@@ -357,6 +357,14 @@ static uint32_t thread_tid_offset(const struct dt_control *control)
 				     agent_state(control)->inherited.tid_offset;
 }
 
+bool thread_has_block(const struct dt_control *control)
+{
+	struct thread_who who = { .base = sys_fs_base(), .tid = sys_gettid() };
+
+	thread_look(control, &who, false);
+	return who.block_tid != ~0u;
+}
+
 uint64_t thread_learn_block(const struct dt_control *control)
 {
 	struct thread_who who = { .base = sys_fs_base() };

@@ -1,5 +1,5 @@
 """The agent's handlers of SIGSEGV and SIGBUS stand in front of the program's, and nobody notices: what the program asks, sets and sends
-itself has the results that it has without a tracer (X4, X12)."""
+itself has the results that it has without a tracer (X4, X12, X16)."""
 import os
 import subprocess
 
@@ -41,6 +41,7 @@ static void tell_ignored(void)
 }
 
 static void nothing(int number) { gone(); }
+static void other(int number) { }
 
 static void run_again(char **words, int how)
 {
@@ -127,6 +128,67 @@ static void send_fault(int number)
 	say("lives", syscall(SYS_rt_tgsigqueueinfo, getpid(), getpid(), number, &info));
 }
 
+/* A child of vfork has actions of its own, and finds those of its parent in them at first. */
+static void try_in_vfork(void (*own)(int))
+{
+	struct sigaction first = { .sa_handler = own, .sa_flags = SA_NODEFER }, second = { .sa_handler = other }, was;
+	int status = -1;
+
+	sigaddset(&first.sa_mask, SIGUSR2);
+	sigaction(SIGSEGV, &first, NULL);
+	pid_t pid = vfork();
+	if (!pid) {
+		for (int i = 0; i < 2; i++) {
+			say("sets", sigaction(SIGSEGV, &second, &was));
+			say("was its parent's", was.sa_handler == own);
+			say("was its own", was.sa_handler == second.sa_handler);
+			say("flags", was.sa_flags);
+			say("masks", sigismember(&was.sa_mask, SIGUSR2) + 2 * sigismember(&was.sa_mask, SIGUSR1));
+		}
+		gone();
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	say("ended", status);
+	sigaction(SIGSEGV, NULL, &was);
+	say("is its own", was.sa_handler == own);
+	gone();
+}
+
+/* A forked process that has hit nothing yet, and what its children do with their own actions. */
+static void try_in_forked(void)
+{
+	char *words[] = { "again", "again", NULL };
+	struct sigaction was;
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid) {
+		waitpid(pid, &status, 0);
+		say("ended", status);
+		return;
+	}
+	signal(SIGSEGV, nothing);
+	if (posix_spawn(&pid, "/proc/self/exe", NULL, NULL, words, environ))
+		_exit(5);
+	waitpid(pid, &status, 0);
+	sigaction(SIGSEGV, NULL, &was);
+	say("is its own", was.sa_handler == nothing);
+	if (!(pid = vfork())) {
+		signal(SIGSEGV, other);
+		signal(SIGBUS, other);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	sigaction(SIGSEGV, NULL, &was);
+	say("is its own", was.sa_handler == nothing);
+	sigaction(SIGBUS, NULL, &was);
+	say("is default", was.sa_handler == SIG_DFL);
+	raise(SIGSEGV);
+	gone();
+	_exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argv[argc - 1];
@@ -162,6 +224,12 @@ int main(int argc, char **argv)
 	}
 	if (strcmp(what, "numbers") == 0)
 		try_numbers();
+	if (strcmp(what, "forked-vfork") == 0)
+		try_in_forked();
+	if (strcmp(what, "vfork") == 0)
+		try_in_vfork(nothing);
+	if (strcmp(what, "vfork-default") == 0)
+		try_in_vfork(SIG_DFL);
 	if (strcmp(what, "sent") == 0)
 		send_fault(SIGSEGV);
 	if (strcmp(what, "sent-bus") == 0)
@@ -180,7 +248,7 @@ def build_program(scratch):
 
 
 @pytest.mark.parametrize("what", ["nothing", "ignore", "ignore-exec", "ignore-spawn", "ignore-vfork", "ignores-first", "flags",
-                                  "numbers", "sent", "sent-bus"])
+                                  "numbers", "sent", "sent-bus", "vfork", "vfork-default", "forked-vfork"])
 def test_actions(dyntrace, processes, path, what):
     without = alone(path, what)
     target = Program(processes, path, [what]).wait_ready()

@@ -329,7 +329,7 @@ bool front_guard_action(const struct dt_control *control, const uint64_t args[4]
 	struct dt_fronts *fronts = fronts_of(control);
 	uint32_t signal = (uint32_t)args[0], index = find_signal(signal);
 	struct dt_sigaction new, old;
-	bool sets = args[1] != 0;
+	bool sets = args[1] != 0, keeps = false;
 
 	if (!fronts || args[3] != 8 ||
 	    (args[1] && !handler_read(control, args[1], (uint64_t *)&new, sizeof(new) / 8)))
@@ -339,15 +339,15 @@ bool front_guard_action(const struct dt_control *control, const uint64_t args[4]
 	if (index >= DT_FRONTS)
 		return false;
 	struct dt_sigaction *own = &fronts->actions[index], was = *own;
-	/* a child of vfork has actions of its own, but this memory */
-	if (sets && !handler_is_ours(control, fronts->pid)) {
+	/* a child of vfork has actions of its own, at first its parent's, but this memory (X16) */
+	if (sets)
+		keeps = handler_is_ours(control, fronts->pid);
+	if (sets && !keeps)
 		loads_shut(control);
-		return false;
-	}
-	if (sets && new.handler == SIG_IGN)
+	if (keeps && new.handler == SIG_IGN)
 		loads_end(control, index); /* X12 */
 	bool full = fronts->full >> index & 1;
-	bool wanted = sets && (full || (new.handler > 1 && !(new.flags & SA_RESETHAND)));
+	bool wanted = keeps && (full || (new.handler > 1 && !(new.flags & SA_RESETHAND)));
 	if (wanted) {
 		*own = as_kept(new);
 		new = in_front(control, new, full);
@@ -356,7 +356,7 @@ bool front_guard_action(const struct dt_control *control, const uint64_t args[4]
 				   (uint64_t)&old, 8, 0, 0);
 	if (result < 0 && wanted)
 		*own = was;
-	if (result >= 0 && sets && !wanted)
+	if (result >= 0 && keeps && !wanted)
 		own->handler = 0;
 	if (result >= 0 && args[2] &&
 	    !handler_write(control, args[2],

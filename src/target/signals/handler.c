@@ -1,6 +1,7 @@
 #include "handler.h"
 
 #include "front.h"
+#include "loads.h"
 
 #define SYS_RT_SIGSUSPEND 130
 #define SYS_TGKILL 234
@@ -126,16 +127,39 @@ const struct handler_wait *handler_find_wait(uint64_t number)
 
 /* ---- the target's rt_sigaction --------------------------------------------------------------- */
 
+/*
+ * (X16) Actions are kept for the process that the memory belongs to: dt_state.pid, or in a forked
+ * child before its first hit dt_state.owner. A child of vfork has that memory, and actions of its
+ * own; it has its parent's thread block, too, which tells the two apart. The libc of a forked child
+ * sets its mask before anything else.
+ */
+void handler_note_owner(const struct dt_control *control)
+{
+	struct dt_state *state = agent_state(control);
+	uint32_t before;
+
+	if (state->pid || state->owner || !agent_begin_call(control, &before))
+		return;
+	if (thread_has_block(control))
+		state->owner = sys_getpid();
+	agent_end_call(control, before);
+}
+
 bool handler_is_ours(const struct dt_control *control, uint32_t pid)
 {
+	const struct dt_state *state = agent_state(control);
 	uint32_t before, caller;
 
+	handler_note_owner(control);
 	if (!agent_begin_call(control, &before))
 		return true;
 	caller = sys_getpid();
 	agent_end_call(control, before);
-	/* a forked child has a copy of what it was, and a pid of its own from its first hit on */
-	return caller == pid || !agent_state(control)->pid || agent_state(control)->pid == caller;
+	if (caller == pid || caller == state->pid || (!state->pid && caller == state->owner))
+		return true;
+	if (!state->pid && !state->owner)
+		loads_close(control); /* forked by a system call of the program's own, perhaps */
+	return false;
 }
 
 bool handler_read(const struct dt_control *control, uint64_t from, uint64_t *words, uint32_t count)

@@ -51,6 +51,8 @@ uint64_t handler_chain(const struct dt_control *control, struct dt_sigaction *ow
 /* Is the caller process `pid`, or a forked child, and not a child of vfork, which has this memory
  * but actions of its own? If no system call may be made: yes. */
 bool handler_is_ours(const struct dt_control *control, uint32_t pid);
+/* Before a system call that sets the caller's mask. */
+void handler_note_owner(const struct dt_control *control);
 
 /* A system call that waits with another mask, and the argument with the mask's address.
  * SYS_IO_URING_ENTER isn't among them: its argument has two forms. */

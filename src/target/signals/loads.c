@@ -105,7 +105,7 @@ void loads_forbid(const struct dt_control *control)
 	__atomic_fetch_add(&agent_state(control)->loads, 1, __ATOMIC_SEQ_CST);
 }
 
-static void close_process(const struct dt_control *control)
+void loads_close(const struct dt_control *control)
 {
 	fronts_of(control)->closed = 1;
 	loads_forbid(control);
@@ -327,7 +327,7 @@ static void pass_wait(const struct dt_control *control, uint64_t number, const u
 		return;
 	slot = slow_find_ours(control);
 	if (!slot) {
-		close_process(control);
+		loads_close(control);
 		return;
 	}
 	agent_own_stack(control, slot)->shut = 1;
@@ -346,9 +346,9 @@ static bool is_unsafe(uint64_t number, uint64_t arg)
 bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_t args[6])
 {
 	if (is_on(control) && is_unsafe(number, args[0]))
-		close_process(control); /* X10 */
+		loads_close(control); /* X10 */
 	if (is_on(control) && number == SYS_ARCH_PRCTL && args[0] == ARCH_REQ_XCOMP_PERM)
-		close_process(control); /* X8 */
+		loads_close(control); /* X8 */
 	if (!is_on(control) || agent_is_quiet(control))
 		return false;
 	if (!(number == SYS_RT_SIGPROCMASK && args[1] && (int32_t)args[0] != SIG_UNBLOCK) &&
@@ -390,5 +390,5 @@ void loads_pass_action(const struct dt_control *control, uint64_t signal,
 		      signal == dt_front_signals[DT_FRONT_SEGV];
 
 	if (!is_own && action->handler > 1 && action->mask & DT_LOADS_BITS && control->fronts)
-		close_process(control); /* X6 */
+		loads_close(control); /* X6 */
 }

@@ -49,6 +49,8 @@ bool loads_mend(const struct dt_control *control, const struct handler_info *inf
 		struct handler_context *context);
 /* No thread of this process is known to be open any more. The reason must be there before. */
 void loads_forbid(const struct dt_control *control);
+/* The same, for as long as the process lives. */
+void loads_close(const struct dt_control *control);
 /* The calling thread's mask isn't known any more. */
 void loads_shut(const struct dt_control *control);
 

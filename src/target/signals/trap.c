@@ -153,6 +153,8 @@ static uint64_t guard(const struct dt_control *control, struct trap_call *call)
 uint64_t trap_guard(const struct dt_control *control, struct trap_call *call)
 {
 	call->number = (uint32_t)call->number; /* the kernel looks at no more of it */
+	if (call->number == SYS_RT_SIGPROCMASK)
+		handler_note_owner(control);
 	bool passes = loads_pass(control, call->number, call->args);
 	uint64_t made = guard(control, call);
 
