@@ -1117,10 +1117,31 @@ static void test_begins_again(void **unused)
 	rig_remove(&trace);
 }
 
+/* Probes have recorded that were placed before others failed: nothing stays of their events. */
+static void test_discarded_with_events(void **unused)
+{
+	const struct writer_limits limits = { .rotate_ns = 1 };
+	struct rig_trace trace;
+
+	make_simple(&trace);
+	writer_set_limits(trace.writer, &limits);
+	for (uint64_t i = 0; i < 3; i++) { /* in pieces, of two lanes each */
+		put(&trace, 1, 1000 + i * 1000, 1, 10, 0);
+		put(&trace, 2, 1000 + i * 1000, 1, 10, 0);
+		RIG_OK(writer_tick(trace.writer));
+	}
+	put(&trace, 1, 9000, 1, 10, 0);
+	assert_true(count_files(&trace) > 3);
+	writer_discard(trace.writer);
+	assert_int_equal(access(trace.directory, F_OK), -1);
+	rig_remove(&trace);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_values_and_clock),
+		cmocka_unit_test(test_discarded_with_events),
 		cmocka_unit_test(test_hostile_names),
 		cmocka_unit_test(test_update_adds_types),
 		cmocka_unit_test(test_begins_again),

@@ -569,7 +569,14 @@ struct error *writer_close(struct trace_writer *writer)
 
 void writer_discard(struct trace_writer *writer)
 {
-	assert(writer->lanes.count == 0 && writer->pieces.count == 0);
+	char name[WRITER_NAME_SIZE];
+
+	error_free(writer_close_all(writer));
+	for (uint64_t i = 0; i < writer->lane_base + writer->lanes.count; i++) {
+		writer_file_name(writer->part.number, i, name);
+		writer->dir->remove(writer->dir, name);
+	}
+	writer_pieces_forget(writer);
 	reopen_forget_types(writer);
 	writer->dir->remove(writer->dir, "metadata");
 	writer->dir->remove(writer->dir, NULL);

@@ -162,7 +162,8 @@ void writer_identify(const struct trace_writer *writer, struct writer_part *ret_
 
 /* Closes the files, without fsync. */
 struct error *writer_close(struct trace_writer *writer);
-/* Removes the trace instead, in which nothing was recorded. */
+/* Removes the trace instead, with what probes have recorded that were placed before others
+ * failed. */
 void writer_discard(struct trace_writer *writer);
 
 #endif
