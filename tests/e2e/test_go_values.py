@@ -10,7 +10,7 @@ from fixtures import ROOT
 from harness import status, until
 
 HITS = 2000
-LITERAL, HEAP = "twenty bytes of text", "in the heap"
+LITERAL, HEAP, LONG = "twenty bytes of text", "in the heap", "many " + 49 * "words"
 PROTECT = """
 func init() {
 	protect = func(page []byte, on bool) {
@@ -65,7 +65,7 @@ class Watched:
         env = {**os.environ, "GODEBUG": "asyncpreemptoff=1"}
         self.target = processes.start([program, mode], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         read(self.target, "ready")
-        self.tracing = dyntrace.start_trace(self.target.pid, "--function", "main.text", "--function", "main.word").wait_told()
+        self.tracing = dyntrace.start_trace(self.target.pid, "--function", "main.text", "--function", "main.word", "--function", "main.line").wait_told()
         until(lambda: status(self.target.pid, "TracerPid") == "0", "dyntrace has let go")
         self.strace = processes.start(["strace", "-f", "-qq", "-o", self.output, "-e", "trace=rt_sigprocmask,process_vm_readv", "-p",
                                        str(self.target.pid)], stderr=subprocess.DEVNULL)
@@ -97,6 +97,7 @@ def test_makes_no_call(dyntrace, processes, built, scratch, kind):
     trace, calls = watched.end()
     assert [event.fields["s"] for event in trace.named("main.text_entry")] == [LITERAL] * HITS
     assert [event.fields["s"] for event in trace.named("main.word_entry")] == [HEAP] * HITS
+    assert [event.fields["s"] for event in trace.named("main.line_entry")] == [LONG] * HITS
     assert trace.lost == 0
     assert calls < HITS / 10  # a few for the first hits, and for each chunk
 

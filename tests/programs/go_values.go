@@ -21,6 +21,17 @@ func text(s string) { sink += len(s) }
 //go:noinline
 func word(s string) { sink += len(s) }
 
+//go:noinline
+func tick() { sink++ }
+
+// Has a stack check, since it calls a function.
+//
+//go:noinline
+func line(s string) {
+	tick()
+	sink += len(s)
+}
+
 func makeString(at uintptr, length int) (s string) {
 	header := (*reflect.StringHeader)(unsafe.Pointer(&s))
 	header.Data, header.Len = at, length
@@ -100,9 +111,14 @@ func grown() {
 }
 
 func many(heap string) {
+	long := string(append(make([]byte, 0, 300), "many "...))
+	for len(long) < 250 {
+		long += "words"
+	}
 	for i := 0; i < hits; i++ {
 		text("twenty bytes of text")
 		word(heap)
+		line(long)
 	}
 }
 

@@ -54,7 +54,19 @@ __asm__(".text\n"
 	"	.byte 0x90, 0x90\n"
 	"	lea (%rsp), %rsp\n"
 	"far_site_end:\n"
+	"	ret\n"
+	/* as a goroutine whose stack has room */
+	".globl far_hit_go\n"
+	"far_hit_go:\n"
+	"	push %r14\n"
+	"	lea far_goroutine(%rip), %r14\n"
+	"	call far_hit\n"
+	"	pop %r14\n"
 	"	ret\n");
+void far_hit_go(const char *text);
+uint64_t far_goroutine[4];
+static void (*hit)(const char *) = far_hit;
+#define GO_PUSHES 16 /* of far_hit_go, and its call */
 
 /* ---- a target -------------------------------------------------------------------------------- */
 
@@ -165,7 +177,7 @@ static void alone(const char *text)
 {
 	uint64_t busy = take_stacks();
 
-	far_hit(text);
+	hit(text);
 	give_stacks(busy);
 }
 
@@ -174,7 +186,7 @@ static bool make_room(void)
 {
 	if ((uint32_t)rig_my_slot()->reserve + 1024 <= rig_my_slot()->limit)
 		return false;
-	far_hit(literal);
+	hit(literal);
 	return true;
 }
 
@@ -199,7 +211,7 @@ static void compare(const char *text, bool is_short)
 		else if (is_short)
 			alone(text);
 		else
-			far_hit(text);
+			hit(text);
 		memcpy(events[way], at, sizeof(events[way]));
 		compared++;
 	}
@@ -209,8 +221,10 @@ static void compare(const char *text, bool is_short)
 /* Every length at every offset. */
 static void compare_all(void)
 {
-	far_hit(texts);
-	far_hit(literal);
+	unsigned most = event.check_length ? LONGEST : SHORT;
+
+	hit(texts);
+	hit(literal);
 	compared = 2;
 	compare(NULL, true);
 	for (unsigned length = 0; length < LONGEST + 9; length++) {
@@ -221,7 +235,7 @@ static void compare_all(void)
 			if (length > 3 && offset == 3)
 				memcpy(texts + offset + length / 2, "\xc3\xa4", 2);
 			texts[offset + length] = 0;
-			compare(texts + offset, length <= SHORT && offset != 3);
+			compare(texts + offset, length <= most && offset != 3);
 		}
 	}
 	memset(texts, 'a', sizeof(texts));
@@ -337,10 +351,10 @@ static void measure_depth(const char *text, bool by_trampoline)
 	memset(low, PAINT, (size_t)(mark - 512 - low));
 	uint64_t rsp;
 	uint64_t busy = by_trampoline ? take_stacks() : 0;
-	__asm__ volatile("movq %%rsp, %0\n\tleaq -256(%%rsp), %%rsp\n\tcall far_hit\n\t"
+	__asm__ volatile("movq %%rsp, %0\n\tleaq -256(%%rsp), %%rsp\n\tcall *%2\n\t"
 			 "leaq 256(%%rsp), %%rsp"
 			 : "=&r"(rsp)
-			 : "D"(text)
+			 : "D"(text), "r"(hit)
 			 : "rax", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "memory", "cc");
 	if (by_trampoline)
 		give_stacks(busy);
@@ -353,7 +367,9 @@ static void check_depths(void)
 {
 	uint64_t most = SAVED + (uint64_t)gather_stack(&event);
 
-	far_hit(literal);
+	if (event.check_length)
+		most = GO_PUSHES + SAVED + (uint64_t)read_far_stack(&event, false);
+	hit(literal);
 	measure_depth(literal, true);
 	assert_in_range(depth, 200, most);
 	memset(texts, 'a', 512);
@@ -370,11 +386,34 @@ static void test_depth(void **unused)
 	struct rig_trace trace;
 
 	up(&trace);
-	assert_int_equal(read_far_stack(&event, false), 0);
+	assert_int_equal(read_far_stack(&event, false), gather_stack(&event));
 	on_stack(stack, sizeof(stack), check_depths);
 	rig_finish(&trace);
 	assert_int_equal(trace.types.items[TEXT].hits, 514);
 	down(&trace);
+}
+
+/* T8: behind the stack check of a Go function, strings of all lengths fit. */
+static void test_checked_stack(void **unused)
+{
+	void (*const runs[])(void) = { compare_all, check_depths };
+	struct rig_trace trace;
+
+	event.check_length = (uint8_t)(far_site_end - far_site);
+	hit = far_hit_go;
+	for (int i = 0; i < 2; i++) {
+		up(&trace);
+		assert_true(event.is_checked);
+		/* the goroutine's stack has 928 bytes left */
+		assert_in_range(read_far_stack(&event, false), LONGEST + 256, 928 - SAVED - 16);
+		on_stack(stack, sizeof(stack), runs[i]);
+		rig_finish(&trace);
+		assert_int_equal(trace.types.items[TEXT].hits, i ? 514 : compared);
+		assert_int_equal(trace.totals.lost + trace.totals.holes, 0);
+		down(&trace);
+	}
+	event.check_length = 0;
+	hit = far_hit;
 }
 
 /* ---- frames ---------------------------------------------------------------------------------- */
@@ -619,6 +658,7 @@ int main(void)
 		cmocka_unit_test(test_other_memory_is_the_agents),
 		cmocka_unit_test(test_heap),
 		cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_checked_stack),
 		cmocka_unit_test(test_frames_of_the_page),
 		cmocka_unit_test(test_handler_hits),
 		cmocka_unit_test(test_handler_jumps_away),

@@ -17,8 +17,7 @@
 bool read_is_native(const struct tramp_event *event, bool at_exit);
 /* The most bytes that it takes. */
 size_t read_room(const struct tramp_event *event);
-/* The bytes below rsp that it needs on a stack that isn't known, if that is more than gather_stack;
- * else 0. */
+/* The bytes below rsp that it needs at most on a stack that isn't known; 0: it isn't native. */
 int32_t read_far_stack(const struct tramp_event *event, bool at_exit);
 struct read_ways {
 	struct label done; /* the event was written */

@@ -164,6 +164,7 @@ struct tramp_event {
 	 * go on after it, so that a call which begins anew counts once. 0: no check. */
 	uint8_t check_length;
 	int32_t check_frame;
+	bool is_checked; /* filled in: the check is made before the recording */
 	bool is_go; /* with an exit: of a Go function, whose stack moves (R11) */
 	enum tramp_switch position; /* the switch's first value */
 	/* the routine that finds the event's place in the pool (shared_code.h); 0: the trampoline

@@ -10,6 +10,8 @@
  *
  * (T8) It takes no more of the stack than the call of the agent that it stands for, or with a
  *      backtrace READ_FAR_MOST. So its image is small: what doesn't fit is left to the agent.
+ *      Behind the stack check of a Go function there are 928 bytes: there it may take
+ *      READ_CHECKED_MOST, below what every hit saves.
  */
 #include "control/codegen/read_code.h"
 
@@ -30,6 +32,7 @@
 #define STRING_LEAST 16
 #define FRAMES_LEAST 8
 #define READ_FAR_MOST 544 /* as a call with vector registers */
+#define READ_CHECKED_MOST 704
 
 struct read_frame {
 	uint64_t slot;
@@ -453,18 +456,24 @@ size_t read_room(const struct tramp_event *event)
 
 /* ---- on stacks that aren't known ------------------------------------------------------------- */
 
+/* (T8) */
+static int32_t far_stack(const struct tramp_event *event, bool walks, bool at_exit)
+{
+	if (event->is_checked && !at_exit)
+		return READ_CHECKED_MOST;
+	return walks ? READ_FAR_MOST : gather_stack(event);
+}
+
 /* Shares a small image out. False: even short fields don't fit. (T8) */
 static bool share_out(struct read *r, bool at_exit)
 {
 	struct read look = { .event = r->event, .wants_key = r->wants_key, .is_far = true };
-	int32_t stack = gather_stack(r->event), rest;
+	int32_t stack, rest;
 
 	if (!is_native(&look, at_exit))
 		return false;
-	if (look.walks)
-		stack = READ_FAR_MOST - DT_READ_FRAMES_STACK;
-	else
-		stack -= DT_READ_STACK;
+	stack = far_stack(r->event, look.walks, at_exit);
+	stack -= look.walks ? DT_READ_FRAMES_STACK : DT_READ_STACK;
 	r->far_image = (stack - FRAME_SIZE) & -16;
 	rest = r->far_image - READ_SLACK - (int32_t)look.fixed;
 	if (rest < (int32_t)(look.strings * STRING_LEAST + look.walks * FRAMES_LEAST * 8))
@@ -478,11 +487,15 @@ static bool share_out(struct read *r, bool at_exit)
 int32_t read_far_stack(const struct tramp_event *event, bool at_exit)
 {
 	struct read plain = { .event = event }, key = { .event = event, .wants_key = true };
-	bool is_plain = is_native(&plain, at_exit);
+	size_t walks = 0;
 
-	return (is_plain && plain.walks) || (!is_plain && is_native(&key, at_exit) && key.walks) ?
-		       READ_FAR_MOST :
-		       0;
+	if (is_native(&plain, at_exit))
+		walks = plain.walks;
+	else if (is_native(&key, at_exit))
+		walks = key.walks;
+	else
+		return 0;
+	return far_stack(event, walks, at_exit);
 }
 
 /* ---- around them ----------------------------------------------------------------------------- */

@@ -480,6 +480,7 @@ static struct error *emit_body(struct emitter *e, struct tramp *tramp, const str
 			emit_stack_check(e, tramp->events[0], &begins);
 		for (; next < tramp->event_count && tramp->events[next]->insn == i; next++) {
 			guarded |= tramp->events[next]->guard;
+			tramp->events[next]->is_checked = checks;
 			tramp->events[next]->origin = origin;
 			if (!tramp->events[next]->guard)
 				emit_event(e, env, tramp->events[next], &labels[next]);
