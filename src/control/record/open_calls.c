@@ -5,19 +5,53 @@
 
 #include "reader_state.h"
 
-#define OPEN_MAX 65536
-
-static void forget(struct reader *reader, size_t at)
+/* The word that leads to the first call with that clock's head. */
+static uint32_t *head_of(const struct open_calls *open, uint64_t begin)
 {
-	free(reader->open_calls.items[at].event);
-	reader->open_calls.items[at] = reader->open_calls.items[--reader->open_calls.count];
+	uint64_t mixed = begin * 0x9e3779b97f4a7c15;
+
+	return &open->heads[mixed >> 32 & (OPEN_CALLS_HEADS - 1)];
+}
+
+static void link_call(struct open_calls *open, uint32_t at)
+{
+	uint32_t *head = head_of(open, open->calls.items[at].begin);
+
+	open->calls.items[at].next = *head;
+	*head = at + 1;
+}
+
+static void unlink_call(struct open_calls *open, uint32_t at)
+{
+	uint32_t *word = head_of(open, open->calls.items[at].begin);
+
+	while (*word != at + 1)
+		word = &open->calls.items[*word - 1].next;
+	*word = open->calls.items[at].next;
+}
+
+/* The last call takes its place. */
+static void forget(struct open_calls *open, uint32_t at)
+{
+	uint32_t last = (uint32_t)open->calls.count - 1;
+
+	free(open->calls.items[at].event);
+	unlink_call(open, at);
+	if (at != last) {
+		unlink_call(open, last);
+		open->calls.items[at] = open->calls.items[last];
+		link_call(open, at);
+	}
+	open->calls.count--;
 }
 
 void open_calls_forget(struct reader *reader, const void *owner)
 {
-	for (size_t i = reader->open_calls.count; i-- > 0;) {
-		if (!owner || reader->open_calls.items[i].owner == owner)
-			forget(reader, i);
+	struct open_calls *open = &reader->open_calls;
+
+	for (uint32_t i = (uint32_t)open->calls.count; i-- > 0;) {
+		if (!owner || open->calls.items[i].owner == owner)
+			forget(open, i);
 	}
 }
 
@@ -41,27 +75,39 @@ void open_calls_note(struct reader *reader, const void *owner, uint32_t thread, 
 				  .begin = begin,
 				  .words = measure(reader, id, size) };
 
-	if (!call.words || thread >= DT_THREADS_MAX || reader->open_calls.count >= OPEN_MAX ||
-	    !(call.event = calloc(call.words, 8)))
+	struct open_calls *open = &reader->open_calls;
+
+	if (!call.words || thread >= DT_THREADS_MAX)
+		return;
+	if (!open->heads && !(open->heads = calloc(OPEN_CALLS_HEADS, sizeof(*open->heads))))
 		return;
 	pool_thread(&reader->pool, thread, &call.record);
-	memcpy(call.event + 1, fields, size);
+	call.event = calloc(call.words, 8);
+	if (call.event)
+		memcpy(call.event + 1, fields, size);
 	const struct event_type *type = &reader->options.types->items[id];
-	bool fits = !type->is_variable || event_measure(type, call.event, size + 8) == size + 8;
-	if (!fits || !vec_push(&reader->open_calls, call))
+	bool fits = !type->is_variable || !call.event ||
+		    event_measure(type, call.event, size + 8) == size + 8;
+	if (fits && vec_push(&open->calls, call))
+		link_call(open, (uint32_t)open->calls.count - 1);
+	else
 		free(call.event);
 }
 
 void open_calls_returned(struct reader *reader, const struct stream *stream, uint32_t id,
 			 uint64_t begin)
 {
-	for (size_t i = 0; i < reader->open_calls.count; i++) {
-		const struct open_call *call = &reader->open_calls.items[i];
+	const struct open_calls *open = &reader->open_calls;
+
+	if (!open->calls.count)
+		return;
+	for (uint32_t at = *head_of(open, begin); at; at = open->calls.items[at - 1].next) {
+		const struct open_call *call = &open->calls.items[at - 1];
 
 		if (call->id != id || call->begin != begin || call->record.tid != stream->tid ||
 		    call->record.pid != stream->pid)
 			continue;
-		forget(reader, i);
+		forget(&reader->open_calls, at - 1);
 		return;
 	}
 }
@@ -70,8 +116,8 @@ struct error *open_calls_write(struct reader *reader)
 {
 	struct error *error = NULL;
 
-	for (size_t i = 0; i < reader->open_calls.count && !error; i++) {
-		const struct open_call *call = &reader->open_calls.items[i];
+	for (size_t i = 0; i < reader->open_calls.calls.count && !error; i++) {
+		const struct open_call *call = &reader->open_calls.calls.items[i];
 		struct stream stream;
 
 		stream_open(&stream, &reader->sink, &call->record, &reader->options);

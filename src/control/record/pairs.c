@@ -344,7 +344,7 @@ struct error *pairs_write(struct reader *reader, struct stream *stream, struct w
 struct error *pairs_write_entry(struct reader *reader, struct stream *stream,
 				const struct open_call *call)
 {
-	if (!begin(reader, 1)) {
+	if (!call->event || !begin(reader, 1)) {
 		struct error *error = no_memory();
 
 		if (!stream_gives_up(&reader->sink, error))

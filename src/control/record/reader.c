@@ -74,7 +74,8 @@ void reader_destroy(struct reader *reader)
 	readahead_free(&reader->ahead);
 	pairs_free(reader->pairs);
 	open_calls_forget(reader, NULL);
-	vec_free(&reader->open_calls);
+	vec_free(&reader->open_calls.calls);
+	free(reader->open_calls.heads);
 	free(reader);
 }
 

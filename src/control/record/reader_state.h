@@ -31,8 +31,16 @@ struct open_call {
 	uint32_t id; /* of its entry */
 	uint64_t begin;
 	struct dt_thread record; /* as it was then */
-	uint64_t *event; /* owned; room for the header, then the fields */
+	uint64_t *event; /* owned; room for the header, then the fields; NULL: no memory */
 	size_t words;
+	uint32_t next; /* of the same head, plus 1; 0: none */
+};
+
+#define OPEN_CALLS_HEADS 4096u /* a power of two */
+
+struct open_calls {
+	VEC(struct open_call) calls;
+	uint32_t *heads; /* by `begin`: a call plus 1; 0: none. OPEN_CALLS_HEADS, or NULL */
 };
 
 struct reader {
@@ -59,7 +67,7 @@ struct reader {
 	uint32_t wake_seen;
 	bool has_pairs; /* a type is one */
 	struct pairs *pairs; /* pairs.c; NULL: none was read */
-	VEC(struct open_call) open_calls;
+	struct open_calls open_calls;
 	uint64_t own_stream; /* number of the stream of own_events.c; 0: none yet */
 	struct pool source; /* of a snapshot: the original of `pool` */
 };
@@ -106,7 +114,7 @@ void readout_keep(const struct reader *reader, struct walk *walk, uint64_t *to, 
  * `lengths`: of the copy's events; NULL: not known. */
 struct error *pairs_write(struct reader *reader, struct stream *stream, struct walk *walk,
 			  const uint16_t *lengths);
-/* pairs.c: writes the entry of a call that never returned. */
+/* pairs.c: writes the entry of a call that never returned, or counts it as lost. */
 struct error *pairs_write_entry(struct reader *reader, struct stream *stream,
 				const struct open_call *call);
 void pairs_free(struct pairs *pairs);
