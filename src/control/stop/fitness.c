@@ -6,9 +6,8 @@
  * made (guard page below, thread block above). Elsewhere (a coroutine's stack, a goroutine's) the
  * memory below may hold other data: then, on the main thread only, the frame takes the never used
  * lowest end of the main stack, or, where that was used once, the pages by which the kernel lets
- * the stack grow. A program's own guard pages divide the main stack: then it doesn't grow below its
- * top part, and the thread may be in a part further down. Nor does a stack grow that has overflowed
- * before: it has reached its limit for good.
+ * the stack grow. A program's own mprotect divides the main stack: a guard page is no room, and
+ * only the lowest part grows. A stack that has overflowed before has reached its limit for good.
  */
 #include "fitness.h"
 
@@ -58,26 +57,45 @@ static bool is_thread_stack(const struct maps *maps, const struct mapping *mappi
 	       taddr_within(taddr_of(regs->fs_base), mapping->start, mapping->end);
 }
 
-/* Is it the main stack, or a part of it that guard pages of the program's divide from the top? */
-static bool is_part_of(const struct maps *maps, const struct mapping *mapping,
-		       const struct mapping *stack)
-{
-	const struct mapping *part = mapping;
+/* The main stack's parts, which the program's mprotect has divided. */
+struct main_parts {
+	const struct mapping *low, *high; /* NULL: none */
+	uint64_t grows_to;
+};
 
-	while (part < stack && taddr_equal(part->end, part[1].start))
-		part++;
-	return part == stack && mapping > maps->items && !mapping->shared &&
-	       (mapping->prot & PROT_WRITE);
-}
-
-/* Does the kernel let the stack grow so far down? */
-static bool may_grow(pid_t pid, const struct maps *maps, const struct mapping *stack, uint64_t low)
+/* How far down does the kernel let that part grow? */
+static uint64_t find_limit(pid_t pid, const struct maps *maps, const struct main_parts *parts)
 {
+	uint64_t end = parts->high->end.v, below = 0;
 	struct rlimit limit;
 
-	return low <= stack->start.v &&
-	       (stack == maps->items || low - STACK_GAP >= stack[-1].end.v) &&
-	       !prlimit(pid, RLIMIT_STACK, NULL, &limit) && stack->end.v - low <= limit.rlim_cur;
+	if (prlimit(pid, RLIMIT_STACK, NULL, &limit))
+		return parts->low->start.v;
+	if (parts->low > maps->items)
+		below = parts->low[-1].end.v + STACK_GAP;
+	uint64_t lowest = limit.rlim_cur < end ? end - limit.rlim_cur : 0;
+	return lowest > below ? lowest : below;
+}
+
+static struct main_parts find_parts(pid_t pid, const struct maps *maps)
+{
+	const struct mapping *stack = main_stack(maps);
+	struct main_parts parts = { stack, stack, 0 };
+
+	while (stack && parts.low > maps->items && taddr_equal(parts.low[-1].end, parts.low->start))
+		parts.low--;
+	if (stack)
+		parts.grows_to = find_limit(pid, maps, &parts);
+	return parts;
+}
+
+/* Can a frame be written from that part on down to the address? */
+static bool has_room(const struct main_parts *parts, const struct mapping *part, uint64_t address)
+{
+	while (part > parts->low && part->prot & PROT_WRITE && part->start.v > address)
+		part--;
+	return part->prot & PROT_WRITE &&
+	       (part->start.v <= address || parts->grows_to <= address);
 }
 
 /* The top of the room for a frame; 0: none. */
@@ -85,21 +103,19 @@ static uint64_t frame_top(struct stop *stop, size_t index, const struct maps *ma
 {
 	const struct held *held = &stop->threads.items[index];
 	const struct mapping *mapping = maps_find(maps, taddr_of(held->regs.rsp));
-	const struct mapping *stack = main_stack(maps);
+	const struct main_parts parts = find_parts(stop->proc->pid, maps);
 	uint64_t top = held->regs.rsp - FRAME_RED_ZONE;
 
-	if (mapping && mapping == stack && may_grow(stop->proc->pid, maps, stack, top - room))
+	if (mapping && mapping >= parts.low && mapping <= parts.high)
+		return has_room(&parts, mapping, top - room) ? top : 0;
+	if (mapping && is_thread_stack(maps, mapping, &held->regs) && top - mapping->start.v > room)
 		return top;
-	if (mapping && top >= mapping->start.v && top - mapping->start.v > room &&
-	    (is_thread_stack(maps, mapping, &held->regs) ||
-	     (stack && is_part_of(maps, mapping, stack))))
-		return top;
-	if (!stack || held->tid != stop->proc->pid)
+	if (!parts.low || held->tid != stop->proc->pid || !(parts.low->prot & PROT_WRITE))
 		return 0;
-	if (stack->end.v - stack->start.v > 2 * room &&
-	    is_zero(stop->proc, stack->start.v, stack->start.v + 2 * room))
-		return stack->start.v + room;
-	return may_grow(stop->proc->pid, maps, stack, stack->start.v - room) ? stack->start.v : 0;
+	uint64_t start = parts.low->start.v;
+	if (parts.low->end.v - start > 2 * room && is_zero(stop->proc, start, start + 2 * room))
+		return start + room;
+	return parts.grows_to <= start - room ? start : 0;
 }
 
 size_t fitness_read_xstate(pid_t tid, uint8_t *to)

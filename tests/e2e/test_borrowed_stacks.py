@@ -1,5 +1,6 @@
-"""A first thread whose stack has overflowed: the stack has grown to its limit for good, and the thread is on an alternate stack, where the
-memory below its stack pointer may be somebody else's. Other threads are borrowed then, and a thread comes back by itself."""
+"""Room for dyntrace's calls on the first thread's stack. A stack that has overflowed has grown to its limit for good: while the thread is on an
+alternate stack, where the memory below its stack pointer may be somebody else's, other threads are borrowed. A program's mprotect divides
+its stack into several mappings (GCL)."""
 import os
 import subprocess
 
@@ -8,6 +9,7 @@ import pytest
 from harness import Program, Trace
 
 SOURCE = r"""
+#include <alloca.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -44,6 +46,16 @@ static void *rest(void *unused)
 	return unused;
 }
 
+/* Makes the page of the stack pointer a mapping of its own, below whose middle the thread waits. */
+__attribute__((noipa)) static void divide(void)
+{
+	volatile char *low = alloca(((unsigned long)__builtin_frame_address(0) - 2000 & 4095) + 1);
+
+	low[0] = 1;
+	mprotect((void *)((unsigned long)low & -4096), 4096, PROT_READ | PROT_WRITE | PROT_EXEC);
+	on_signal(0);
+}
+
 int main(int argc, char **argv)
 {
 	static char stack[65536];
@@ -54,6 +66,10 @@ int main(int argc, char **argv)
 	pthread_t thread;
 
 	count = argc, words = argv;
+	if (handshake_option(argc, argv, "divided", 0)) {
+		divide();
+		return 0;
+	}
 	sigaltstack(&alternate, NULL);
 	sigaction(SIGSEGV, &overflow, NULL);
 	sigaction(SIGUSR1, &signal, NULL);
@@ -75,8 +91,9 @@ def path_fixture(tmp_path_factory):
     return path
 
 
-def test_another_thread_is_borrowed(dyntrace, processes, path):
-    target = Program(processes, path, ["--threads", "1"]).wait_ready()
+@pytest.mark.parametrize("how", ["--threads", "--divided"])
+def test_a_thread_is_borrowed(dyntrace, processes, path, how):
+    target = Program(processes, path, [how, "1"]).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--function", "take").wait_told()
     target.go().wait_ready()
     tracing.stop()
