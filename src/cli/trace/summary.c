@@ -161,8 +161,10 @@ static void print_uncalled(const struct session *session)
 	uint64_t nested = 0, cramped = 0;
 
 	for (size_t i = 0; i < session_tracepoint_count(session); i++) {
-		nested += session_tracepoint(session, i).nested;
-		cramped += session_tracepoint(session, i).cramped;
+		struct tracepoint_info info = session_tracepoint(session, i);
+
+		nested += info.nested;
+		cramped += info.cramped;
 	}
 	if (cramped)
 		cli_print_error("not called: %llu hit%s with less than 8 KiB of stack left\n",

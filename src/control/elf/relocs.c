@@ -9,6 +9,8 @@
 #include "shared/sorted.h"
 #include "symtab_state.h"
 
+#define PIECE_WORDS 2048u
+
 static int compare_relocations(const void *a, const void *b)
 {
 	const struct relocation *x = a, *y = b;
@@ -175,19 +177,22 @@ static void offer_relocation(void *context, const Elf64_Rela *rela)
 	}
 }
 
-/* Includes code segments: old linkers put read-only data into them. */
-static void offer_words(const struct finder *finder, struct segment *segment)
+/* Includes code segments: old linkers put read-only data into them. Reads piece by piece, because
+ * the image would keep the whole: libicudata has 31 MB of data. */
+static void offer_words(const struct finder *finder, const struct segment *segment)
 {
-	const uint8_t *bytes = elf_image_segment_bytes(&finder->symtab->image, segment);
-	uint64_t skip = -segment->address & 7;
+	uint64_t words[PIECE_WORDS], at = segment->address + (-segment->address & 7);
+	uint64_t end = segment->address + segment->file_size;
 
-	if (!bytes)
-		return;
-	for (; skip + 8 <= segment->file_size; skip += 8) {
-		uint64_t word;
+	while (at < end) {
+		size_t got = elf_image_read(&finder->symtab->image, at, words, sizeof(words)) /
+			     sizeof(words[0]);
 
-		memcpy(&word, bytes + skip, sizeof(word));
-		offer(finder, word);
+		for (size_t i = 0; i < got; i++)
+			offer(finder, words[i]);
+		if (!got)
+			return;
+		at += got * sizeof(words[0]);
 	}
 }
 
@@ -207,7 +212,6 @@ void symtab_each_pointer(const struct symtab *symtab,
 			s->address + s->size > finder.high ? s->address + s->size : finder.high;
 	}
 
-	/* Words first: they bring the tables into memory. */
 	for (size_t i = 0; i < image->segment_count; i++)
 		offer_words(&finder, &image->segments[i]);
 	finder.symbols = elf_image_bytes(image, image->dynamic.symtab, UINT64_MAX);

@@ -217,6 +217,13 @@ const struct text_range *symtab_text(const struct symtab *symtab, uint64_t addre
 	return text;
 }
 
+size_t symtab_peek(const struct symtab *symtab, uint64_t address, void *to, size_t n)
+{
+	if (!elf_image_is_executable(&symtab->image, address))
+		return 0;
+	return elf_image_read(&symtab->image, address, to, n);
+}
+
 bool symtab_section(const struct symtab *symtab, const char *name, uint64_t *ret_start,
 		    uint64_t *ret_end)
 {

@@ -76,6 +76,9 @@ void symtab_each_unwind_covered(const struct symtab *symtab, uint64_t gap,
 				void *context);
 /* The executable range that contains the address; NULL: none. */
 const struct text_range *symtab_text(const struct symtab *symtab, uint64_t address);
+/* Copies up to n bytes at an address of text; returns how many. Unlike those of symtab_text, they
+ * aren't kept: for a look at a few places of a file. */
+size_t symtab_peek(const struct symtab *symtab, uint64_t address, void *to, size_t n);
 struct symtab_jump {
 	uint64_t to, from;
 };

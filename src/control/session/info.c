@@ -98,7 +98,9 @@ static struct tally count_past(const struct session *session, const struct trace
 	return sum;
 }
 
-static struct tally count(const struct session *session, const struct tracepoint *tracepoint)
+/* Also tells what is counted in the target: then no events count. */
+static struct tally count(const struct session *session, const struct tracepoint *tracepoint,
+			  struct counts_sum *ret_counted, bool *ret_is_counted)
 {
 	struct tally sum = count_past(session, tracepoint);
 
@@ -108,11 +110,10 @@ static struct tally count(const struct session *session, const struct tracepoint
 
 		add_tally(&sum, &now, &tracepoint->before);
 	}
-	struct counts_sum counted;
-	/* counted in the target: then no events count */
-	if (count_tracer_read(session, tracepoint, &counted)) {
-		sum.hits += counted.hits;
-		sum.exits += counted.exits;
+	*ret_is_counted = count_tracer_read(session, tracepoint, ret_counted);
+	if (*ret_is_counted) {
+		sum.hits += ret_counted->hits;
+		sum.exits += ret_counted->exits;
 	}
 	return sum;
 }
@@ -352,7 +353,9 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 		info.refusal = error_text(why);
 	if (probe->refusal)
 		return info;
-	struct tally tally = count(session, tracepoint);
+	struct counts_sum counted;
+	bool is_counted;
+	struct tally tally = count(session, tracepoint, &counted, &is_counted);
 	info.how = how_placed(tracepoint);
 	info.hits = tally.hits;
 	info.lost = tally.lost;
@@ -374,8 +377,7 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 			  &info);
 	move_left_out(tally.left_out, &info.hits, &info.lost);
 	move_left_out(tally.exits_left_out, &info.exits, &info.exits_lost);
-	struct counts_sum counted;
-	if (info.has_exit && count_tracer_read(session, tracepoint, &counted))
+	if (info.has_exit && is_counted)
 		count_tracer_times(session, &counted, &info.times);
 	add_demotion(session, tracepoint, &info);
 	return info;

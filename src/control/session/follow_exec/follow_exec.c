@@ -363,6 +363,9 @@ static void fold_shared(struct session *root, const struct session *exec,
 	struct dt_cell words = { 0 };
 
 	counts_gather(&exec->count->counts, &tracepoint->count->cell, &words);
+	/* of thousands most are never called: adding nothing would give their cells memory */
+	if (!(words.hits | words.total | words.again | words.inside | words.max))
+		return;
 	for (size_t i = 0; i < root->tracepoints.count; i++) {
 		const struct tracepoint *own = root->tracepoints.items[i];
 

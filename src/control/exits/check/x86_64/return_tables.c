@@ -15,6 +15,8 @@
 #include "control/base/vec.h"
 #include "control/code/decode.h"
 
+#define CALL_MAX 7u /* bytes of a call */
+#define PIECE 4096u /* of text, read at once */
 #define NAMED_MIN 8u /* return addresses in data: fewer are chance */
 #define PADDING 64u /* between two functions */
 
@@ -181,13 +183,13 @@ static size_t operand_length(const uint8_t *modrm)
 	return length;
 }
 
-/* Could a call end at that offset? */
-static bool may_end_call(const uint8_t *bytes, uint64_t at)
+/* Could a call end there? */
+static bool may_end_call(const uint8_t *end)
 {
-	if (at >= 5 && bytes[at - 5] == 0xe8)
+	if (end[-5] == 0xe8)
 		return true;
-	for (uint64_t length = 2; length <= 7 && length <= at; length++) {
-		const uint8_t *code = bytes + at - length;
+	for (size_t length = 2; length <= CALL_MAX; length++) {
+		const uint8_t *code = end - length;
 
 		if (code[0] == 0xff && (code[1] >> 3 & 7) == 2 &&
 		    (length > 2 || code[1] >> 6 == 3 || (code[1] & 7) != 4) &&
@@ -200,12 +202,8 @@ static bool may_end_call(const uint8_t *bytes, uint64_t at)
 static void note_pointer(void *context, uint64_t address)
 {
 	struct search *search = context;
-	const struct text_range *text = symtab_text(search->symtab, address);
-	uint64_t start, end;
 
-	if (text && address > text->address && may_end_call(text->bytes, address - text->address) &&
-	    symtab_fde(search->symtab, address - 1, &start, &end) && address != end)
-		search->failed |= !vec_push(&search->named, address);
+	search->failed |= !vec_push(&search->named, address);
 }
 
 static int compare_addresses(const void *a, const void *b)
@@ -213,6 +211,33 @@ static int compare_addresses(const void *a, const void *b)
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
 	return x < y ? -1 : x > y;
+}
+
+/* Sorts the addresses, and keeps those behind a call. Reads the text piece by piece, because the
+ * symtab would keep the text of all libraries. */
+static void keep_return_addresses(struct search *search)
+{
+	uint8_t bytes[PIECE];
+	uint64_t from = 0, start, end;
+	size_t size = 0, kept = 0;
+
+	if (search->named.count)
+		qsort(search->named.items, search->named.count, sizeof(*search->named.items),
+		      compare_addresses);
+	for (size_t i = 0; i < search->named.count; i++) {
+		uint64_t address = search->named.items[i];
+
+		if (address < CALL_MAX)
+			continue;
+		if (address - from > size || !size) {
+			from = address - CALL_MAX;
+			size = symtab_peek(search->symtab, from, bytes, sizeof(bytes));
+		}
+		if (address - from <= size && may_end_call(bytes + (address - from)) &&
+		    symtab_fde(search->symtab, address - 1, &start, &end) && address != end)
+			search->named.items[kept++] = address;
+	}
+	search->named.count = kept;
 }
 
 static bool is_named(const struct search *search, uint64_t address)
@@ -285,10 +310,9 @@ static void judge_functions(struct search *search)
 static void find_by_data(struct search *search)
 {
 	symtab_each_pointer(search->symtab, note_pointer, search);
+	keep_return_addresses(search);
 	if (search->named.count < NAMED_MIN)
 		return;
-	qsort(search->named.items, search->named.count, sizeof(*search->named.items),
-	      compare_addresses);
 	judge_functions(search);
 	if (search->named_calls < NAMED_MIN || search->named_calls * 2 < search->calls)
 		return;
