@@ -91,6 +91,12 @@ __asm__(".text\n"
 	SHAPE("switch_masked", "and $3, %edi\n cmp $2, %dil\n ja 2f\n" SWITCH(LABEL, "2b"))
 	SHAPE("switch_loop", LABEL "\n 5: cmp $2, %edi\n ja 2f\n mov %edi, %edi\n"
 			     SWITCH("", "5b"))
+	/* more ways than the search follows */
+	SHAPE("switch_large", "cmp $1023, %edi\n ja 2f\n mov %edi, %edi\n" LABEL "\n"
+			      "movslq (%rax, %rdi, 4), %rdx\n add %rax, %rdx\n jmp *%rdx\n"
+			      "1: .rept 1024\n nop\n nop\n nop\n ret\n .endr\n 2: ret\n"
+			      ".pushsection .rodata\n .p2align 2\n"
+			      "4: .rept 1024\n .long 1b - 4b + (. - 4b)\n .endr\n .popsection")
 	/* nothing bounds these */
 	SHAPE("switch_wild", SWITCH(LABEL, "2b"))
 	SHAPE("switch_low", "cmp $2, %dil\n ja 2f\n" SWITCH(LABEL, "2b"))
@@ -187,6 +193,7 @@ static const struct {
 	{ "switch_byte", ARG0 | ARG1 | ARG4 },
 	{ "switch_masked", ARG0 | ARG1 | ARG4 },
 	{ "switch_loop", ARG0 | ARG1 | ARG4 },
+	{ "switch_large", ARGUMENTS_ALL },
 	{ "switch_wild", ARGUMENTS_ALL & ~ARG2 },
 	{ "switch_low", ARGUMENTS_ALL & ~ARG2 },
 	{ "switch_other", ARGUMENTS_ALL & ~ARG2 },

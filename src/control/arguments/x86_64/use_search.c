@@ -29,7 +29,7 @@
 #define CALLS_DEEP 6u
 #define STEPS_MAX 1500u /* instructions per function */
 #define LAST_TWO 0x30u /* r8 and r9 */
-#define SEEN_ROOM 2048u /* a power of two, more than STEPS_MAX */
+#define SEEN_ROOM 2048u /* a power of two, more than STEPS_MAX: always one is free */
 
 /* The state before an instruction. */
 struct path {
@@ -330,10 +330,15 @@ static void follow(struct search *search, struct path path)
 		/* whether the function returns is asked without evidence only */
 		if (!path.open && (search->use.returns || search->all->evidence))
 			return;
+		/* before it takes room among those that were seen: waiting paths may be many */
+		if (search->steps >= STEPS_MAX) {
+			give_up(search, &path);
+			return;
+		}
 		if (!join(search, &path))
 			return;
-		if (search->steps++ >= STEPS_MAX ||
-		    !import_read_insn(search->all->symtab, path.at, &insn)) {
+		search->steps++;
+		if (!import_read_insn(search->all->symtab, path.at, &insn)) {
 			give_up(search, &path);
 			return;
 		}
