@@ -30,7 +30,7 @@ CASES = [
     ("backtrace, 20 frames of its own", "deep:20", 5000, ["--probe", "leaf", "-t", "backtrace"], None),
 ]
 # Where plain loads need more proof, or have none: the same, in a static program (the name begins with "static-"), in one with a
-# handler that blocks all signals, and on a stack that nobody knows.
+# handler that blocks all signals, on a stack that nobody knows, and in a Go program ("go-"; left out where no Go is installed).
 HARD_CASES = [
     ("static: one string of 20 bytes, a literal", "static-text", 5000, ["--function", "text"], 12),
     ("static: one string of 20 bytes, in the heap", "static-heap", 5000, ["--function", "text"], 12),
@@ -40,6 +40,11 @@ HARD_CASES = [
     ("unknown stack: one string, a literal", "far-text", 5000, ["--function", "text"], 12),
     ("unknown stack: one string, in the heap", "far-heap", 5000, ["--function", "text"], 12),
     ("unknown stack: backtrace, 4 frames of its own", "far-deep:4", 5000, ["--probe", "leaf", "-t", "backtrace"], 22),
+    ("Go: one string of 20 bytes, a literal", "go-text", 20000, ["--function", "main.text"], 12),
+    ("Go: one string of 20 bytes, in the heap", "go-heap", 20000, ["--function", "main.text"], 12),
+    ("Go: one string of 200 bytes, in the heap", "go-long", 5000, ["--function", "main.text"], 12),
+    ("Go: filter on memory says no, in the heap", "go-heap", 20000, ["--function", "main.text", "--filter", "s.str[0] == 'x'"], 12),
+    ("Go: backtrace, 4 frames of its own", "go-deep", 5000, ["--function", "main.leaf", "-t", "backtrace"], 22),
 ]
 PEERS = [("backtrace() of libc", "backtrace"), ("unw_backtrace() of libunwind", "libunwind")]
 COPIES, FUNCTIONS = 120, 600
@@ -47,7 +52,10 @@ FIRST_PROBE_GOAL = 0.3
 
 
 def measure(program, name, calls, tracer=()):
-    words = [program + "-static", name.removeprefix("static-")] if name.startswith("static-") else [program, name]
+    kind, _, rest = name.partition("-")
+    words = [f"{program}-{kind}", rest] if kind in ("static", "go") else [program, name]
+    if not os.path.exists(words[0]):
+        return None
     done = subprocess.run([*tracer, *words, str(calls)], capture_output=True, text=True)
     return float(done.stdout.split()[-1]) if done.returncode == 0 and done.stdout else None
 
@@ -146,6 +154,9 @@ def run(bench, args):
     compiler = ["gcc", "-O2", "-g", "-fomit-frame-pointer", os.path.join(HERE, "values.c"), "-o"]
     subprocess.run([*compiler, program], check=True)
     subprocess.run([*compiler, program + "-static", "-static", "-DALONE"], check=True)
+    if shutil.which("go"):
+        subprocess.run(["go", "build", "-o", program + "-go", os.path.join(HERE, "values.go")], check=True,
+                       env={"HOME": bench.scratch, "PATH": "/usr/bin:/bin", "GO111MODULE": "off"})
     goals = {name: goal for name, _, _, _, goal in CASES + HARD_CASES if goal} | {"backtrace, each further frame": 1.2}
     ratios = hits(bench, program, QUICK_ROUNDS if args.quick else ROUNDS)
     print(f"{'values':48}{'x rdtsc':>10}")
