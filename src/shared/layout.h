@@ -83,7 +83,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 55
+#define DT_LAYOUT_VERSION 56
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -240,6 +240,7 @@ struct dt_range {
 /* (X15) The heap of a Go program. */
 struct dt_heap {
 	uint64_t start, end; /* 0: none */
+	uint64_t open; /* up to here it is open, and stays so */
 	uint64_t most; /* it may grow up to here */
 };
 
@@ -727,6 +728,13 @@ struct dt_inherited {
 #define DT_FILTER_NEW 1u
 #define DT_FILTER_JUDGED 2u
 
+/* (X15) Behind a table of pages: memory of which all pages count as known. */
+struct dt_opened {
+	uint64_t start; /* written before there are probes: no hit sees another one */
+	uint64_t size;
+	uint64_t words; /* places from the start where 8 bytes begin: size - 7, or 0 */
+};
+
 struct dt_state {
 	uint64_t stacks_busy; /* one bit per stack */
 	/* owner: written when it is mapped; 0 in a forked child until its first hit */
@@ -757,7 +765,9 @@ struct dt_state {
 	struct dt_quiet quiet[DT_STACKS]; /* by stack, which is other memory for it then */
 	struct dt_own_stack own_stacks[DT_SLOTS]; /* by thread slot */
 	uint64_t pages[DT_PAGES];
+	struct dt_opened no_opened; /* empty */
 	uint64_t stays[DT_PAGES]; /* likewise, and they stay as long as the process (X13) */
+	struct dt_opened opened; /* as dt_control.heap up to `open`; empty in a forked child */
 	uint64_t rows[DT_ROWS_CACHED];
 	/* where trampolines write events that are lost (codegen/shared_code.h); nobody reads it */
 	uint64_t sink[DT_SINK_WORDS];

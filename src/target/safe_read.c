@@ -34,8 +34,12 @@ bool safe_may_be_heap(const struct dt_control *control, uint64_t address)
 /* (X15) Bytes from there on, up to the end of a page that is known to stay. */
 static uint64_t known_heap(const struct dt_control *control, uint64_t from)
 {
+	const struct dt_opened *opened = &agent_state(control)->opened;
 	const uint64_t *stays = agent_state(control)->stays;
 	uint64_t end = (from | (DT_PAGE - 1)) + 1;
+
+	if (from - opened->start < opened->size)
+		return opened->size - (from - opened->start);
 
 	if (stays[from / DT_PAGE % DT_PAGES] != end)
 		return 0;

@@ -110,14 +110,14 @@ func grown() {
 	}
 }
 
-func many(heap string) {
+func many(heaps ...string) {
 	long := string(append(make([]byte, 0, 300), "many "...))
 	for len(long) < 250 {
 		long += "words"
 	}
 	for i := 0; i < hits; i++ {
 		text("twenty bytes of text")
-		word(heap)
+		word(heaps[i%len(heaps)])
 		line(long)
 	}
 }
@@ -128,9 +128,9 @@ func wait() bool {
 }
 
 // Makes its calls for each byte of its input.
-func watched(heap string) {
+func watched(heaps ...string) {
 	for wait() {
-		many(heap)
+		many(heaps...)
 		println("done")
 	}
 }
@@ -214,6 +214,10 @@ func main() {
 		wait()
 		grown()
 		println("done")
-		watched(makeString(addressOf(kept[4])+24<<20, 8))
+		var far []string
+		for _, big := range kept {
+			far = append(far, makeString(addressOf(big)+24<<20, 8))
+		}
+		watched(far...)
 	}
 }

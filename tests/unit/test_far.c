@@ -286,55 +286,91 @@ static void test_other_memory_is_the_agents(void **unused)
 	down(&trace);
 }
 
+#define HEAP_PAGES 3
+
+static void read_opened(char *closed, char *third)
+{
+	memset(rig_state->stays, 0, sizeof(rig_state->stays));
+	memcpy(closed - 3, "abc", 3);
+	alone(page);
+	alone(closed - 3);
+	alone(closed);
+	alone(third);
+	assert_int_equal(rig_state->stays[(uint64_t)third / DT_PAGE % DT_PAGES], 0);
+	memcpy(third + DT_PAGE - 4, "tail", 4);
+	far_hit(third + DT_PAGE - 4); /* it ends above the heap */
+}
+
 static void read_heap(void)
 {
-	char *closed = page + DT_PAGE;
+	char *closed = page + DT_PAGE, *third = page + 2 * DT_PAGE;
 
 	far_hit(literal);
 	rig_control->pid++; /* as in a forked child */
 	far_hit(page);
 	assert_int_equal(rig_state->stays[(uint64_t)page / DT_PAGE % DT_PAGES], 0);
+	assert_int_equal(rig_state->opened.size, 0);
 	rig_control->pid--;
 	far_hit(page);
+	assert_int_equal(rig_state->opened.size, DT_PAGE);
 	alone(page);
 	far_hit(closed);
+	assert_false(rig_pool->heap_asked);
 	assert_int_equal(mprotect(closed, DT_PAGE, PROT_READ | PROT_WRITE), 0);
 	strcpy(closed, "opened");
 	far_hit(closed);
-	alone(closed);
-	assert_false(rig_pool->heap_asked);
-	far_hit(closed + DT_PAGE);
 	assert_true(rig_pool->heap_asked);
-	assert_int_equal(munmap(closed + DT_PAGE, DT_PAGE), 0);
-	far_hit(closed + DT_PAGE);
+	alone(closed);
+	rig_pool->heap_asked = 0;
+	rig_control->heap.open = rig_control->heap.end;
+	far_hit(third);
+	assert_false(rig_pool->heap_asked);
+	read_opened(closed, third);
+	assert_true(rig_pool->heap_asked);
+	far_hit(third + DT_PAGE);
+	assert_int_equal(munmap(third + DT_PAGE, DT_PAGE), 0);
+	far_hit(third + DT_PAGE);
+}
+
+static void assert_texts(struct rig_trace *trace)
+{
+	static const struct {
+		const char *text;
+		uint64_t count;
+	} found[] = { { "\"here\"", 4 },	{ "\"opened\"", 3 },	  { "\"third\"", 2 },
+		      { "\"abcopened\"", 1 }, { "\"tailabove\"", 1 }, { "\"above\"", 1 } };
+	char expected[64];
+
+	for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++)
+		assert_int_equal(rig_judge(trace, found[i].text).events, found[i].count);
+	for (int i = 1; i <= HEAP_PAGES; i += 2) {
+		snprintf(expected, sizeof(expected), "\"(unreadable 0x%lx)\"",
+			 (uint64_t)(page + i * DT_PAGE));
+		assert_int_equal(rig_judge(trace, expected).events, 1);
+	}
+	assert_int_equal(trace->types.items[TEXT].hits, 15);
 }
 
 /* X15: Go's heap from when it could be read first; what lies above it may go away. */
 static void test_heap(void **unused)
 {
-	char expected[64];
 	struct rig_trace trace;
 
 	up(&trace);
-	page = mmap(NULL, 3 * DT_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	rig_control->heap.start = (uint64_t)page;
-	rig_control->heap.end = (uint64_t)page + 2 * DT_PAGE;
-	rig_control->heap.most = (uint64_t)page + 3 * DT_PAGE;
+	page = mmap(NULL, (HEAP_PAGES + 1) * DT_PAGE, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	rig_state->opened.start = rig_control->heap.start = (uint64_t)page;
+	rig_control->heap.open = (uint64_t)page + DT_PAGE;
+	rig_control->heap.end = (uint64_t)page + HEAP_PAGES * DT_PAGE;
+	rig_control->heap.most = rig_control->heap.end + DT_PAGE;
 	strcpy(page, "here");
-	strcpy(page + 2 * DT_PAGE, "above");
+	strcpy(page + 2 * DT_PAGE, "third");
+	strcpy(page + HEAP_PAGES * DT_PAGE, "above");
 	assert_int_equal(mprotect(page + DT_PAGE, DT_PAGE, PROT_NONE), 0);
 	on_stack(stack, sizeof(stack), read_heap);
 	rig_finish(&trace);
-	snprintf(expected, sizeof(expected), "\"(unreadable 0x%lx)\"", (uint64_t)(page + DT_PAGE));
-	assert_int_equal(rig_judge(&trace, expected).events, 1);
-	snprintf(expected, sizeof(expected), "\"(unreadable 0x%lx)\"",
-		 (uint64_t)(page + 2 * DT_PAGE));
-	assert_int_equal(rig_judge(&trace, expected).events, 1);
-	assert_int_equal(rig_judge(&trace, "\"here\"").events, 3);
-	assert_int_equal(rig_judge(&trace, "\"opened\"").events, 2);
-	assert_int_equal(rig_judge(&trace, "\"above\"").events, 1);
-	assert_int_equal(trace.types.items[TEXT].hits, 9);
-	munmap(page, 2 * DT_PAGE);
+	assert_texts(&trace);
+	munmap(page, HEAP_PAGES * DT_PAGE);
 	down(&trace);
 }
 

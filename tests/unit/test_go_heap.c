@@ -104,14 +104,20 @@ static void test_mentions(void **unused)
 	symtab_close(symtab);
 }
 
+static uint64_t open_end;
+
 static uint64_t end_by(const char *lines)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct dt_heap heap = { 0 };
 	char text[1024];
 
 	snprintf(text, sizeof(text), "%s", lines);
 	assert_null(maps_parse(text, &maps));
-	return go_heap_end(&maps);
+	heap.open = 0xc000000000;
+	go_heap_look(&maps, &heap);
+	open_end = heap.open;
+	return heap.end;
 }
 
 /* X15 */
@@ -121,18 +127,22 @@ static void test_end(void **unused)
 	char lines[1024];
 
 	assert_int_equal(end_by(""), 0xc004000000);
+	assert_int_equal(open_end, 0xc000000000);
 	assert_int_equal(end_by(above), 0xc004000000);
 	assert_int_equal(end_by("c000000000-c000400000 rw-p 00000000 00:00 0 \n"
 				"c000400000-c004000000 ---p 00000000 00:00 0 \n"),
 			 0xc004000000);
+	assert_int_equal(open_end, 0xc000400000);
 	snprintf(lines, sizeof(lines), "%s%s%s", "c000000000-c003c00000 rw-p 00000000 00:00 0 \n",
 		 "c003c00000-c008000000 ---p 00000000 00:00 0 [anon: Go: heap reservation]\n",
 		 above);
 	assert_int_equal(end_by(lines), 0xc00c000000);
+	assert_int_equal(open_end, 0xc003c00000);
 	/* others' memory: of a file, shared, no whole arena, before an arena */
 	assert_int_equal(end_by("c000000000-c008000000 rw-p 00000000 08:01 7 /f\n"), 0xc004000000);
 	assert_int_equal(end_by("c000000000-c008000000 rw-s 00000000 00:00 0 \n"), 0xc004000000);
 	assert_int_equal(end_by("c000000000-c009000000 rw-p 00000000 00:00 0 \n"), 0xc008000000);
+	assert_int_equal(open_end, 0xc008000000);
 	assert_int_equal(end_by("bff0000000-c008000000 rw-p 00000000 00:00 0 \n"), 0xc004000000);
 	assert_int_equal(end_by("c000000000-20000000000 rw-p 00000000 00:00 0 \n"), 0x10000000000);
 }

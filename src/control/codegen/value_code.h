@@ -18,7 +18,8 @@
 /* Code that may load from the program's memory (read_code.h): the stack has three numbers at most,
  * and two while it loads. */
 struct value_reads {
-	taddr pages; /* dt_state.pages */
+	taddr pages; /* dt_state.pages, or stays */
+	bool opened; /* look for dt_state.opened, too */
 	int32_t frame; /* bytes between rsp and what record_emit_save has saved */
 	int32_t duration; /* at an exit: the duration's place, from rsp */
 	/* where a register was saved, from rsp; -1: it still holds the program's value */

@@ -20,6 +20,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "control/base/cleanup.h"
 #include "control/elf/go_build.h"
@@ -87,20 +88,34 @@ static bool check_build(const struct symtab *symtab)
 	return true;
 }
 
-uint64_t go_heap_end(const struct maps *maps)
+/* The end of the mappings from the heap's start on, one behind the other, with that access. */
+static uint64_t mapped_until(const struct maps *maps, int prot)
 {
 	uint64_t end = HEAP_START;
 
 	for (size_t i = 0; i < maps->count && end < HEAP_MOST; i++) {
 		const struct mapping *mapping = &maps->items[i];
 
-		if (mapping->start.v == end && !mapping->inode && !mapping->shared)
+		if (mapping->start.v == end && !mapping->inode && !mapping->shared &&
+		    (mapping->prot & prot) == prot)
 			end = mapping->end.v;
 	}
+	return end < HEAP_MOST ? end : HEAP_MOST;
+}
+
+void go_heap_look(const struct maps *maps, struct dt_heap *heap)
+{
+	uint64_t end = mapped_until(maps, PROT_NONE), open = mapped_until(maps, PROT_READ);
+
 	end -= (end - HEAP_START) % ARENA;
-	if (end > HEAP_MOST)
-		return HEAP_MOST;
-	return end > HEAP_START ? end : HEAP_START + ARENA;
+	if (end < HEAP_START + ARENA)
+		end = HEAP_START + ARENA;
+	if (open > end)
+		open = end;
+	if (end > heap->end)
+		__atomic_store_n(&heap->end, end, __ATOMIC_RELAXED);
+	if (open > heap->open)
+		__atomic_store_n(&heap->open, open, __ATOMIC_RELAXED);
 }
 
 bool go_heap_find(struct proc *proc, struct module *program, const struct maps *maps,
@@ -111,6 +126,8 @@ bool go_heap_find(struct proc *proc, struct module *program, const struct maps *
 
 	if (unreadable || !check_build(symtab) || !check_environment(proc))
 		return false;
-	*ret_heap = (struct dt_heap){ HEAP_START, go_heap_end(maps), HEAP_MOST };
+	struct dt_heap heap = { .start = HEAP_START, .open = HEAP_START, .most = HEAP_MOST };
+	go_heap_look(maps, &heap);
+	*ret_heap = heap;
 	return true;
 }

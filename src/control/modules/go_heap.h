@@ -13,7 +13,7 @@
  */
 bool go_heap_find(struct proc *proc, struct module *program, const struct maps *maps,
 		  struct dt_heap *ret_heap);
-/* The end of such a heap, which grows. */
-uint64_t go_heap_end(const struct maps *maps);
+/* Looks how far such a heap has grown: its end, and how far it is open. Nothing gets less. */
+void go_heap_look(const struct maps *maps, struct dt_heap *heap);
 
 #endif

@@ -49,6 +49,12 @@
 #include "target/find.h"
 #include "target/gather.h"
 
+_Static_assert(offsetof(struct dt_state, opened) - offsetof(struct dt_state, stays) == 0x2000 &&
+		       offsetof(struct dt_state, no_opened) - offsetof(struct dt_state, pages) ==
+			       0x2000 &&
+		       offsetof(struct dt_opened, size) == 8,
+	       "reads.S");
+
 #define SIG_UNBLOCK 1
 #define SIG_SETMASK 2
 #define URING_MASK 4 /* the argument with a mask, or a struct, which isn't looked at */
@@ -202,6 +208,21 @@ uint64_t loads_known(const struct dt_control *control, uint64_t from)
 	return end - from;
 }
 
+/* (X15) A page of the heap was read: takes over how far the heap is open, or asks. */
+static void note_heap(const struct dt_control *control, uint64_t at)
+{
+	struct dt_opened *opened = &agent_state(control)->opened;
+	uint64_t open = __atomic_load_n(&control->heap.open, __ATOMIC_RELAXED);
+	uint64_t size = open - control->heap.start;
+
+	if (at >= open)
+		agent_pool(control)->heap_asked = 1;
+	if (size <= opened->size || opened->start != control->heap.start)
+		return;
+	__atomic_store_n(&opened->size, size, __ATOMIC_RELAXED);
+	__atomic_store_n(&opened->words, size - 7, __ATOMIC_RELAXED);
+}
+
 /* (X13) The page was read. */
 static void note_stable(const struct dt_control *control, uint64_t page)
 {
@@ -209,10 +230,10 @@ static void note_stable(const struct dt_control *control, uint64_t page)
 
 	if (*end == at + DT_PAGE)
 		return;
+	if (safe_may_be_heap(control, at))
+		note_heap(control, at);
 	if (safe_stable(control, at) >= DT_PAGE || safe_is_heap(control, at))
 		*end = at + DT_PAGE;
-	else if (safe_may_be_heap(control, at))
-		agent_pool(control)->heap_asked = 1;
 }
 
 void loads_note(const struct dt_control *control, uint64_t from, uint64_t size)

@@ -15,6 +15,8 @@
 #define PAGE_SHIFT 12
 #define PAGE_MASK 0xfff
 #define PAGES_MASK 0x3ff
+#define OPENED_START 0x2000 /* behind the table: struct dt_opened */
+#define OPENED_SIZE 0x2008
 #define CHUNK 16
 #define HEAD 16
 #define ID_BITS 24
@@ -29,6 +31,14 @@
 	movq	(%rbx, \to, 8), \to
 	.endm
 
+/* Jumps to \no unless the address is in memory that is known as a whole (X15). Changes \by. */
+	.macro	check_opened at, by, no
+	movq	\at, \by
+	subq	OPENED_START(%rbx), \by
+	cmpq	OPENED_SIZE(%rbx), \by
+	jae	\no
+	.endm
+
 	.text
 /* Saves xmm0 and xmm1 below the stack. rsi = the end of known memory from r10 on, xmm1 = 0. Jumps
  * to \no if nothing is known. Changes r11. */
@@ -41,7 +51,12 @@
 	subq	%r10, %r11
 	decq	%r11
 	cmpq	$PAGE_MASK, %r11
-	ja	\no
+	jbe	.Lbegun\@
+	check_opened %r10, %r11, \no
+	movq	%r10, %rsi
+	orq	$PAGE_MASK, %rsi
+	incq	%rsi
+.Lbegun\@:
 	.endm
 
 /* Jumps to \few unless CHUNK bytes from r10 on are on its page. At that page's end rsi moves on to
@@ -55,8 +70,10 @@
 	known_end %rsi, %rax, %eax
 	leaq	PAGE_MASK + 1(%rsi), %r11
 	cmpq	%r11, %rax
-	jne	\no
-	movq	%rax, %rsi
+	je	.Lnext\@
+	check_opened %rsi, %rax, \no
+.Lnext\@:
+	movq	%r11, %rsi
 .Lknown\@:
 	.endm
 

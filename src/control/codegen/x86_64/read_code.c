@@ -27,6 +27,7 @@
 #define READ_ROOM 1024
 #define QUITS_MAX (EMIT_FIXUPS_MAX - 4) /* jumps to a label; some come from here */
 #define ROWS_ROOM 128
+#define OPENED_ROOM 24 /* for dt_state.opened, per operation */
 #define FRAMES_HEAD 8 /* of a backtrace: their number, and what aligns them */
 /* less is no use in a small image */
 #define STRING_LEAST 16
@@ -418,6 +419,7 @@ static void set_up(struct read *r, bool at_exit)
 		r->reads.pages =
 			record_state_word(r->env, r->is_far ? offsetof(struct dt_state, stays) :
 							      offsetof(struct dt_state, pages));
+	r->reads.opened = r->is_far;
 	r->values.ops = program->ops;
 	r->values.count = program->op_count;
 	r->values.at_exit = at_exit;
@@ -451,7 +453,8 @@ bool read_is_native_key(const struct tramp_event *event, bool may_turn_away)
 
 size_t read_room(const struct tramp_event *event)
 {
-	return READ_ROOM + ROWS_ROOM + 2 * VALUE_OP_ROOM * event->program->op_count;
+	return READ_ROOM + ROWS_ROOM +
+	       (2 * VALUE_OP_ROOM + OPENED_ROOM) * event->program->op_count;
 }
 
 /* ---- on stacks that aren't known ------------------------------------------------------------- */

@@ -152,6 +152,21 @@ static size_t frame_load(struct value_walk *w, size_t at)
 	return 3;
 }
 
+/* After a look into the table in rdx: CC_A says that the page isn't known. Leads to reads->quit
+ * unless the bytes are in memory that is known as a whole (X15). */
+static void emit_check_opened(struct emitter *e, const struct value_reads *reads, enum reg reg)
+{
+	int32_t at = (int32_t)(DT_PAGES * sizeof(uint64_t));
+	struct label known = { 0 };
+
+	emit_jcc_short(e, CC_BE, &known);
+	emit_mov(e, RBX, reg);
+	emit_sub_mem(e, RBX, mem_at(RDX, at + (int32_t)offsetof(struct dt_opened, start)));
+	emit_cmp_mem(e, RBX, mem_at(RDX, at + (int32_t)offsetof(struct dt_opened, words)));
+	emit_jcc(e, CC_AE, reads->quit);
+	emit_bind(e, &known);
+}
+
 /* reg = the bytes there, all in one page that is known. rdx and rbx are lost. */
 static void emit_bytes_at(struct emitter *e, const struct value_reads *reads, enum reg reg,
 			  uint8_t size)
@@ -164,7 +179,10 @@ static void emit_bytes_at(struct emitter *e, const struct value_reads *reads, en
 	emit_alu(e, ALU_SUB, RBX, reg);
 	emit_add_imm(e, RBX, -(int32_t)size);
 	emit_alu_imm(e, ALU_CMP, RBX, (int32_t)DT_PAGE - size);
-	emit_jcc(e, CC_A, reads->quit);
+	if (reads->opened)
+		emit_check_opened(e, reads, reg);
+	else
+		emit_jcc(e, CC_A, reads->quit);
 	emit_mark(e, reads->quit);
 	emit_load_size(e, reg, mem_at(reg, 0), size);
 }

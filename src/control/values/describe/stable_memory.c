@@ -151,6 +151,21 @@ static struct dt_range stack_of(const struct session *session, const struct maps
 	return (struct dt_range){ lowest < start ? lowest : start, end };
 }
 
+/* (X15) No probe is there yet. */
+static void note_heap(struct session *session, struct module *program, const struct maps *maps)
+{
+	struct dt_control *control = session->agent->control;
+	taddr start = taddr_of(control->state + offsetof(struct dt_state, opened.start));
+	struct dt_heap heap;
+
+	if (!go_heap_find(session->proc, program, maps, &heap))
+		return;
+	_cleanup_error_ struct error *error =
+		mem_write(session->proc, start, &heap.start, sizeof(heap.start));
+	if (!error)
+		control->heap = heap;
+}
+
 void stable_memory_note(struct session *session)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
@@ -168,7 +183,7 @@ void stable_memory_note(struct session *session)
 	if (!program && !has_loader(session))
 		return;
 	if (program)
-		go_heap_find(session->proc, program, &maps, &control->heap);
+		note_heap(session, program, &maps);
 	for (size_t i = 0; i < maps.count; i++) {
 		const struct mapping *mapping = &maps.items[i];
 		uint64_t end = lasts_until(session, mapping, last_end, &owner);
@@ -199,6 +214,6 @@ void stable_memory_step(struct session *session, uint64_t now)
 		return;
 	session->heap_due = now + HEAP_PAUSE_NS;
 	_cleanup_error_ struct error *error = maps_read(session->proc, &maps);
-	if (!error && go_heap_end(&maps) > agent->control->heap.end)
-		__atomic_store_n(&agent->control->heap.end, go_heap_end(&maps), __ATOMIC_RELAXED);
+	if (!error)
+		go_heap_look(&maps, &agent->control->heap);
 }
