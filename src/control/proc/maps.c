@@ -126,12 +126,19 @@ const struct mapping *maps_find(const struct maps *maps, taddr address)
 	return NULL;
 }
 
+bool mapping_is_private_data(const struct mapping *mapping)
+{
+	const int data = PROT_READ | PROT_WRITE;
+
+	return !mapping->shared && !mapping->inode && (mapping->prot & data) == data;
+}
+
 bool maps_has_exactly(const struct maps *maps, taddr at, uint64_t size)
 {
 	const struct mapping *m = maps_find(maps, at);
 
-	return m && taddr_equal(m->start, at) && m->end.v - m->start.v == size && !m->shared &&
-	       !m->inode && m->prot == (PROT_READ | PROT_WRITE);
+	return m && taddr_equal(m->start, at) && m->end.v - m->start.v == size &&
+	       mapping_is_private_data(m);
 }
 
 bool maps_claim(struct maps *maps, taddr at, uint64_t size)

@@ -164,7 +164,10 @@ const struct mapping *maps_find(const struct maps *maps, taddr address); /* NULL
 /* Is it dyntrace's, by its name: code, or memory for events? It goes away with the probes. */
 bool mapping_is_ours(const struct mapping *mapping);
 bool mapped_path_is_ours(const char *path); /* the same of a path alone, or of a descriptor's */
-/* Is there private memory without a file that is writable and has these very bounds? */
+/* Private memory without a file, to be read and written? The kernel may have made it executable,
+ * too (READ_IMPLIES_EXEC). */
+bool mapping_is_private_data(const struct mapping *mapping);
+/* Is there such memory that has these very bounds? */
 bool maps_has_exactly(const struct maps *maps, taddr at, uint64_t size);
 /* Marks a free range as mapped, for later searches. False: out of memory. */
 bool maps_claim(struct maps *maps, taddr at, uint64_t size);

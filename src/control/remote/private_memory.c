@@ -51,8 +51,7 @@ bool private_memory_is_in(struct proc *proc, const struct maps *maps,
 	const struct mapping *m = maps_find(maps, at);
 	uint64_t mark = 0;
 
-	if (!m || m->end.v - at.v < memory->size || m->shared || m->inode ||
-	    m->prot != (PROT_READ | PROT_WRITE))
+	if (!m || m->end.v - at.v < memory->size || !mapping_is_private_data(m))
 		return false;
 	if (maps_has_exactly(maps, at, memory->size))
 		return true;
