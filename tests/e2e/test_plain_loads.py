@@ -527,3 +527,71 @@ def test_program_linked_with_the_agent(dyntrace, processes, scratch):
     trace = Trace(tracing.output)
     assert [event.fields["text"].startswith("(unreadable") for event in trace.events] == ([False] * 4 + [True]) * 5
     assert trace.lost == 0
+
+
+SHARERS = r"""
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include "handshake.h"
+#define PAGE 4096
+#define TURNS 1000
+
+__attribute__((noipa)) void take(const char *text) { __asm__ volatile("nop; nop; nop; nop; nop" : : "r"(text) : "memory"); }
+static void on_fault(int number) { _exit(50 + number); }
+
+static int other(void *what)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	if (!strcmp(what, "default"))
+		signal(SIGSEGV, SIG_DFL);
+	if (!strcmp(what, "handler"))
+		signal(SIGSEGV, on_fault);
+	if (!strcmp(what, "mask"))
+		sigprocmask(SIG_SETMASK, &all, NULL);
+	for (int i = 0; i < TURNS; i++) {
+		char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		strcpy(page, "here");
+		take(page);
+		take(page);
+		mprotect(page, PAGE, PROT_NONE);
+		take(page);
+		munmap(page, PAGE);
+	}
+	return 0;
+}
+
+/* A process that shares this one's memory and thread block, with a stack inside of this thread's. */
+int main(int argc, char **argv)
+{
+	static char block[1 << 16] __attribute__((aligned(64)));
+	char stack[1 << 18], *text = strdup("text");
+	int flags = CLONE_VM | SIGCHLD | (OWN_BLOCK ? CLONE_SETTLS : 0), status = -1;
+
+	*(char **)(block + PAGE) = *(char **)(block + PAGE + 16) = block + PAGE; /* as a libc has it */
+	handshake(argc, argv);
+	for (int i = 0; i < 20; i++)
+		take(text);
+	int pid = clone(other, stack + sizeof(stack), flags, argv[argc - 1], NULL, block + PAGE);
+	while (waitpid(pid, &status, WNOHANG | __WALL) == 0)
+		take(text);
+	printf("%x\n", status);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("own_block", [False, True])
+@pytest.mark.parametrize("what", ["default", "handler", "mask"])
+def test_process_that_shares_the_memory(dyntrace, processes, scratch, what, own_block):
+    """(X10) Such a process has masks and actions of its own, and perhaps the thread block of a thread that runs beside it."""
+    path = build(scratch, "sharers", SHARERS, f"-DOWN_BLOCK={own_block:d}")
+    target = Program(processes, path, [what]).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "take")
+    until(lambda: has_handlers(target.pid), "handlers in front")
+    assert target.finish() == "0\n"
+    tracing.process.communicate(timeout=30)

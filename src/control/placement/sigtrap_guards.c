@@ -223,6 +223,12 @@ static struct error *judge_unknown(struct search *search, uint64_t at)
 	return error;
 }
 
+/* (X10) A clone of the libc's may share all memory, but neither masks nor actions. */
+static bool needs_guard(const struct search *search, uint64_t number)
+{
+	return is_harmful(number) || (!search->other && number == SYS_clone);
+}
+
 /* Does the instruction need a guard? */
 static struct error *judge_call(const struct search *search, size_t index, bool *ret_needed)
 {
@@ -234,7 +240,7 @@ static struct error *judge_call(const struct search *search, size_t index, bool 
 	if (known && search->other && is_unsafe(number))
 		return error_new(ERROR_REFUSED, "makes system call %lu itself, at 0x%lx", number,
 				 body->insns.items[index].at);
-	*ret_needed = !known || number > CALLS_MAX || is_harmful(number);
+	*ret_needed = !known || number > CALLS_MAX || needs_guard(search, number);
 	return NULL;
 }
 

@@ -24,7 +24,7 @@
  *
  * (X10) Other modules than the libc make harmless system calls only (sigtrap_guards.c). A call of
  *      the libc's whose number nobody knew before may be one that no guard makes safe: the process
- *      makes no plain loads from there on.
+ *      makes no plain loads from there on. So may its clone.
  * (X8) A process that asks for AMX's tiles, whose threads have larger frames then, makes no plain
  *      loads from there on.
  *
@@ -60,6 +60,8 @@ _Static_assert(offsetof(struct dt_state, opened) - offsetof(struct dt_state, sta
 #define URING_MASK 4 /* the argument with a mask, or a struct, which isn't looked at */
 #define PAUSES_MOST 1024u
 #define CLONE_VM 0x100u
+#define CLONE_VFORK 0x4000u
+#define CLONE_OWN 0x80800u /* CLONE_SETTLS, CLONE_SIGHAND */
 #define PR_SET_SECCOMP 22u
 #define PR_SET_DISPATCH 59u
 
@@ -355,18 +357,26 @@ static void pass_wait(const struct dt_control *control, uint64_t number, const u
 	agent_own_stack(control, slot)->open = DT_NOT_OPEN;
 }
 
+/* Does a clone make something that runs beside its caller in the same memory, and has the caller's
+ * thread block, or actions of its own? Threads don't, and a child of vfork runs alone. */
+static bool is_sharer(uint64_t flags, uint64_t stack)
+{
+	return flags & CLONE_VM && !(flags & CLONE_VFORK && stack) &&
+	       (flags & CLONE_OWN) != CLONE_OWN;
+}
+
 /* (X10) Two threads with one slot, a mask out of a frame, a filter that nobody notices. */
-static bool is_unsafe(uint64_t number, uint64_t arg)
+static bool is_unsafe(uint64_t number, const uint64_t args[6])
 {
 	return number == SYS_CLONE3 || number == SYS_VFORK || number == SYS_RT_SIGRETURN ||
-	       number == SYS_SECCOMP || (number == SYS_CLONE && arg & CLONE_VM) ||
-	       (number == SYS_PRCTL &&
-		((uint32_t)arg == PR_SET_SECCOMP || (uint32_t)arg == PR_SET_DISPATCH));
+	       number == SYS_SECCOMP || (number == SYS_CLONE && is_sharer(args[0], args[1])) ||
+	       (number == SYS_PRCTL && ((uint32_t)args[0] == PR_SET_SECCOMP ||
+					(uint32_t)args[0] == PR_SET_DISPATCH));
 }
 
 bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_t args[6])
 {
-	if (is_on(control) && is_unsafe(number, args[0]))
+	if (is_on(control) && is_unsafe(number, args))
 		loads_close(control); /* X10 */
 	if (is_on(control) && number == SYS_ARCH_PRCTL && args[0] == ARCH_REQ_XCOMP_PERM)
 		loads_close(control); /* X8 */
