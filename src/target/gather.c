@@ -562,8 +562,8 @@ static void run_string(struct gather *g, const struct dt_op *op)
 	uint64_t address = pop(g);
 	bool counted = op->c == DT_STRING_COUNTED || op->c == DT_STRING_OPTIONAL;
 
-	if (g->failed)
-		address = ~0ULL;
+	if (g->failed) /* a length that couldn't be read isn't 0 */
+		address = length = ~0ULL;
 	if (op->c == DT_STRING_OPTIONAL && !address)
 		length = 1; /* it isn't an empty one */
 	if (op->a == 2 || op->a == 4)

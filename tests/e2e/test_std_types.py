@@ -290,3 +290,25 @@ def test_broken_containers(dyntrace, program):
     assert (lost["shared"]["address"], lost["pointer"]["address"]) == (0x50, 0x80)
     watched = [bare(event.fields) for event in trace.named("watched_entry")]
     assert len(watched) == 2000 and all(len(call["numbers"]["elements"]) <= 16 for call in watched)
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_text_that_is_not_there(dyntrace, scratch, slow):
+    """A std::string or a view whose own words can't be read isn't an empty one; where SIGBUS is ignored, nothing is read by plain loads."""
+    source = """#include <csignal>
+#include <string>
+#include <string_view>
+struct node { long id; std::string name; std::u16string wide; std::string_view part; };
+extern "C" __attribute__((noinline, noclone)) void visit(struct node *node) { __asm__ volatile("" : : "r"(node) : "memory"); }
+int main(int argc, char **)
+{
+	struct node empty, full = { 1, "full", u"wide", "part" };
+	if (argc > 1) signal(SIGBUS, SIG_IGN);
+	for (int i = 0; i < 3; i++) { visit(NULL); visit((struct node *)4096); visit(&empty); visit(&full); }
+}"""
+    path = os.path.join(scratch, "absent")
+    subprocess.run(["g++", "-std=c++17", "-g", "-O1", "-o", path, "-x", "c++", "-"], input=source, text=True, check=True)
+    members = [word for name in ("name", "wide", "part") for word in ("-t", f"node->{name}")]
+    _, trace = dyntrace.trace("--function", "visit", *members, "--", path, *(["slow"] if slow else []))
+    bad = "(unreadable 0xffffffffffffffff)"
+    assert [list(event.fields.values())[1:4] for event in trace.events] == [[bad] * 3, [bad] * 3, [""] * 3, ["full", "wide", "part"]] * 3
