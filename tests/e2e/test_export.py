@@ -304,6 +304,23 @@ def test_flamegraph_in_a_browser(dyntrace, scratch, trace, browser):
 HOSTILE = "</script><script>alert(1)</script>\"'&]]>\\n\uffff\u202e\x7f"
 
 
+def test_a_zoomed_frame_fills_the_picture(dyntrace, scratch, trace, browser):
+    """Exactly, also if its width times the quotient of both widths isn't exactly the picture's."""
+    path = os.path.join(scratch, "trace.svg")
+    dyntrace("export", trace, "--flamegraph", path)
+    top = min((frame for frame in frames_of(path)), key=lambda frame: frame[1])
+    odd = next(width for width in (step / 1000 for step in range(round(top[3] * 1000), 0, -1)) if width * (1180 / width) != 1180)
+    with open(path) as file:
+        text = file.read()
+    before = re.search(rf'>{re.escape(top[0])}\n.*?<rect x="{top[2]:.3f}" y="{top[1]:.1f}" width="', text, re.S).end()
+    with open(path, "w") as file:
+        file.write(text[:before] + f"{odd:.3f}" + text[text.index('"', before):])
+    browser.open(path)
+    browser.run(f"[...document.querySelectorAll('.f rect')].find(rect => +rect.getAttribute('width') === {odd:.3f}).parentNode.focus()")
+    browser.key("Enter")
+    assert browser.run("[...document.querySelectorAll('.f:not(.hidden):not(.around) rect')].map(rect => +rect.getAttribute('width'))") == [1180]
+
+
 def rename(trace, old, new):
     """Gives a function another name, in the metadata's words."""
     path = os.path.join(trace, "metadata")

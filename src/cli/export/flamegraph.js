@@ -21,7 +21,7 @@
 
 	/* A frame below the zoomed one contains it, and fills the picture. */
 	function place(frame) {
-		const scale = WIDTH / (zoomed.width || 1), slack = 0.002;
+		const scaled = length => length / (zoomed.width || 1) * WIDTH, slack = 0.002;
 		const isAround = frame.y > zoomed.y && frame.x <= zoomed.x + slack &&
 			frame.x + frame.width >= zoomed.x + zoomed.width - slack;
 		const isInside = frame.y <= zoomed.y && frame.x >= zoomed.x - slack &&
@@ -30,8 +30,8 @@
 		frame.g.classList.toggle('around', isAround);
 		if (!isAround && !isInside)
 			return;
-		const x = isAround ? 0 : (frame.x - zoomed.x) * scale;
-		const width = isAround ? WIDTH : frame.width * scale;
+		const x = isAround ? 0 : scaled(frame.x - zoomed.x);
+		const width = isAround ? WIDTH : scaled(frame.width);
 		frame.rect.setAttribute('x', MARGIN + x);
 		frame.rect.setAttribute('width', width);
 		frame.text.setAttribute('x', MARGIN + x + 3);
