@@ -83,7 +83,7 @@ void open_calls_note(struct reader *reader, const void *owner, uint32_t thread, 
 		return;
 	pool_thread(&reader->pool, thread, &call.record);
 	call.event = calloc(call.words, 8);
-	if (call.event)
+	if (call.event && size)
 		memcpy(call.event + 1, fields, size);
 	const struct event_type *type = &reader->options.types->items[id];
 	bool fits = !type->is_variable || !call.event ||
