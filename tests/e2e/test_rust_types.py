@@ -27,6 +27,12 @@ EXPECTED = {
     "shape": [({"s": {"variant": "Circle", "Circle": {"__0": 1.5}, "Rect": {"w": 0, "h": 0}}, "y": 1}, 1.5),
               ({"s": {"variant": "Rect", "Circle": {"__0": 0}, "Rect": {"w": 2, "h": 3}}, "y": 2}, 6),
               ({"s": {"variant": "Empty", "Circle": {"__0": 0}, "Rect": {"w": 0, "h": 0}}, "y": 3}, 0)],
+    "niche": [({"a": {"variant": "Nothing", "Code": {"__0": 0}, "Named": {"name": None, "n": 0}}, "b": {"variant": "Sure", "Sure": {"__0": 1}},
+                "c": {"variant": "High"}, "y": 1}, 2001),
+              ({"a": {"variant": "Code", "Code": {"__0": 7}, "Named": {"name": None, "n": 0}}, "b": {"variant": "Never", "Sure": {"__0": 0}},
+                "c": {"variant": "Low"}, "y": 2}, 1107),
+              ({"a": {"variant": "Named", "Code": {"__0": 0}, "Named": {"name": "ann", "n": -5}}, "b": {"variant": "Unknown", "Sure": {"__0": 0}},
+                "c": {"variant": "Text", "Text": {"__0": {"value": [8]}, "__1": 1}}, "y": 3}, 207)],
     "color": [({"c": 0, "y": 1}, 0), ({"c": 200, "y": 2}, 200), ({"c": 201, "y": 3}, 201)],
     "opts": [({"a": "opt", "b": {"variant": "Some", "Some": {"__0": 7}}, "y": 1}, {"variant": "Some", "Some": {"__0": 19}}),
              ({"a": "(null)", "b": {"variant": "None", "Some": {"__0": 0}}, "c": {"variant": "None", "Some": {"__0": {"address": 0, "value": []}}}, "y": 2},
@@ -134,7 +140,7 @@ for name in %r:
     Look("rust_types::" + name)
 gdb.execute("run")
 """
-LOOKED_AT = ["shape", "opts", "vecs", "strs", "refs"]
+LOOKED_AT = ["shape", "niche", "opts", "vecs", "strs", "refs"]
 
 
 def is_as_gdb_shows(ours, theirs):
@@ -170,7 +176,7 @@ def test_as_gdb_shows_them(dyntrace, scratch):
         file.write(GDB % (os.path.join(sysroot, "lib", "rustlib", "etc"), LOOKED_AT))
     shown = subprocess.run(["gdb", "-q", "-batch", "-x", script, path], capture_output=True, text=True)
     calls = [json.loads(line.removeprefix("LOOK ")) for line in shown.stdout.splitlines() if line.startswith("LOOK ")]
-    assert len(calls) == 9 and sum(len(found) for _, found in calls) >= 32, shown.stdout + shown.stderr
+    assert len(calls) == 12 and sum(len(found) for _, found in calls) >= 44, shown.stdout + shown.stderr
     _, trace = dyntrace.trace(*[word for name in LOOKED_AT for word in ("--function", "rust_types::" + name)], "--", path, output=output)
     put_names(trace, output)
     assert [event.name for event in trace.events] == [name + "_entry" for name, _ in calls]

@@ -7,6 +7,9 @@ use std::ptr::read_volatile;
 #[derive(Clone, Copy)] pub struct Mixed { a: u64, b: u32, c: f32 }
 #[derive(Clone, Copy)] pub struct Big { a: u64, b: u64, c: u64 }
 pub enum Shape { Circle(f64), Rect { w: i32, h: i32 }, Empty }
+pub enum Answer { Nothing, Code(u32), Named { name: String, n: i64 } } // the tag may lie in the text's capacity
+pub enum Maybe { Never, Unknown, Sure(bool) } // the tag lies in the bool
+pub enum Middle { Low, Text(Box<i32>, bool), High }
 pub enum Color { Red, Green = 200, Blue }
 pub struct Person { name: String, age: u32 }
 #[inline(never)] pub fn three(z: i32, t: Three, y: i32) -> u32 { unsafe { read_volatile(&z); read_volatile(&y) }; t.a + t.b + t.c }
@@ -15,6 +18,7 @@ pub struct Person { name: String, age: u32 }
 #[inline(never)] pub fn mixed(z: i32, t: Mixed, y: i32) -> u64 { unsafe { read_volatile(&z); read_volatile(&y) }; t.a + t.b as u64 + t.c as u64 }
 #[inline(never)] pub fn big(z: i32, t: Big, y: i32) -> Big { unsafe { read_volatile(&z); read_volatile(&y) }; Big { a: t.a + 1, ..t } }
 #[inline(never)] pub fn shape(s: Shape, y: i32) -> f64 { unsafe { read_volatile(&y) }; match s { Shape::Circle(r) => r, Shape::Rect { w, h } => (w * h) as f64, Shape::Empty => 0.0 } }
+#[inline(never)] pub fn niche(a: &Answer, b: &Maybe, c: &Middle, y: i32) -> i32 { unsafe { read_volatile(&y) }; (match a { Answer::Nothing => 0, Answer::Code(c) => *c as i32, Answer::Named { name, n } => name.len() as i32 + *n as i32 }) + (match b { Maybe::Never => 100, Maybe::Unknown => 200, Maybe::Sure(s) => *s as i32 }) + (match c { Middle::Low => 1000, Middle::Text(x, s) => **x + *s as i32, Middle::High => 2000 }) }
 #[inline(never)] pub fn color(c: Color, y: i32) -> i32 { unsafe { read_volatile(&y) }; c as i32 }
 #[inline(never)] pub fn opts(a: Option<&str>, b: Option<i32>, c: Option<Box<i32>>, y: i32) -> Option<i32> { unsafe { read_volatile(&y) }; b.map(|x| x + a.map_or(0, |s| s.len() as i32) + c.map_or(0, |x| *x)) }
 #[inline(never)] pub fn vecs(a: Vec<u8>, b: Vec<i32>, c: &[i32], d: &Vec<u8>, e: &mut [u8], y: i32) -> Vec<u8> { unsafe { read_volatile(&y) }; let mut r = a.clone(); r.push((b.len() + c.len() + d.len() + e.len()) as u8); r }
@@ -36,6 +40,7 @@ fn main() {
     println!("{}", mixed(1, Mixed { a: 2, b: 3, c: 4.5 }, 5));
     println!("{}", big(1, Big { a: 2, b: 3, c: 4 }, 5).a);
     println!("{} {} {}", shape(Shape::Circle(1.5), 1), shape(Shape::Rect { w: 2, h: 3 }, 2), shape(Shape::Empty, 3));
+    println!("{} {} {}", niche(&Answer::Nothing, &Maybe::Sure(true), &Middle::High, 1), niche(&Answer::Code(7), &Maybe::Never, &Middle::Low, 2), niche(&Answer::Named { name: "ann".into(), n: -5 }, &Maybe::Unknown, &Middle::Text(Box::new(8), true), 3));
     println!("{} {} {}", color(Color::Red, 1), color(Color::Green, 2), color(Color::Blue, 3));
     println!("{:?} {:?}", opts(Some("opt"), Some(7), Some(Box::new(9)), 1), opts(None, None, None, 2));
     let mut m = [1u8, 2]; println!("{:?}", vecs(vec![65, 66], vec![1, 2, 3], &[4, 5], &vec![67], &mut m, 1));
