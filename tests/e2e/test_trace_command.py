@@ -214,6 +214,23 @@ def test_default_directory(dyntrace, program_path, scratch):
     assert Trace(os.path.join(scratch, made[0])).names() == {"main_entry": 1}
 
 
+def test_default_directories_of_one_second(dyntrace, program_path, scratch):
+    """The next trace of a second has a number."""
+    import time
+    now = int(time.time())
+    taken = [time.strftime("hello-%Y%m%d-%H%M%S", time.localtime(now + i)) for i in range(30)]
+    for name in taken:
+        os.mkdir(os.path.join(scratch, name + ".dyntrace"))
+    for number in (2, 3):
+        said = dyntrace("trace", "--function", "main", "--", program_path("hello")).stderr
+        made = re.search(r"trace: \./(hello-\d{8}-\d{6})-%d\.dyntrace$" % number, said, re.M)
+        assert made and made[1] in taken, said
+        if number == 2:  # the same second, as far as the name goes
+            for name in taken:
+                os.makedirs(os.path.join(scratch, name + "-2.dyntrace"), exist_ok=True)
+    assert Trace(os.path.join(scratch, made[0].removeprefix("trace: "))).names() == {"main_entry": 1}
+
+
 # ---- errors ------------------------------------------------------------------------------------------
 
 def test_no_such_command(dyntrace, scratch):

@@ -11,6 +11,7 @@
 #include <wordexp.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/plain_text.h"
 #include "control/base/quote.h"
 #include "control/session/budget/budget.h"
 #include "control/session/follow_exec/follow_exec.h"
@@ -23,6 +24,7 @@
 #include "trace_snapshot.h"
 
 #define PRINT_MS 20
+#define SAME_SECOND_MAX 1000u /* traces of one program that begin in one second */
 
 /* ---- target --------------------------------------------------------------------------------- */
 
@@ -149,10 +151,22 @@ struct error *trace_begin_choose_output(struct trace_run *run)
 		return run->output ? NULL : error_new(ERROR_FAILED, "out of memory");
 	}
 	strftime(date, sizeof(date), "%Y%m%d-%H%M%S", localtime_r(&now, &tm));
-	struct strbuf name = { 0 }; /* no file name that acts on a terminal */
-	quote_format(&name, "./%s-%s.dyntrace", program_name(run->proc), date);
-	run->output = name.text;
-	return name.failed ? error_new(ERROR_FAILED, "out of memory") : NULL;
+	for (unsigned number = 1; number < SAME_SECOND_MAX; number++) {
+		struct strbuf name = { 0 }; /* no file name that acts on a terminal */
+		struct stat st;
+
+		quote_format(&name, "./%s-%s", program_name(run->proc), date);
+		if (number > 1)
+			quote_format(&name, "-%u", number);
+		text_add(&name, ".dyntrace");
+		free(run->output);
+		run->output = name.text;
+		if (name.failed)
+			return error_new(ERROR_FAILED, "out of memory");
+		if (lstat(run->output, &st))
+			break;
+	}
+	return NULL;
 }
 
 /* ---- session -------------------------------------------------------------------------------- */

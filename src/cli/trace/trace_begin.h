@@ -64,7 +64,8 @@ struct error *trace_begin_check_output(void);
  * dyntrace that was killed; run->has_daemon: and nothing is cleaned up, because a daemon traces the
  * process (trace_beside.h); run->host_fd: likewise, another dyntrace does. */
 struct error *trace_begin_open(const struct words *words, struct trace_run *run);
-/* Sets run->output: -o, or ./NAME-DATE.dyntrace; NULL for tracers without a trace. */
+/* Sets run->output: -o, or ./NAME-DATE.dyntrace, with a number if that is there already; NULL for
+ * tracers without a trace. */
 struct error *trace_begin_choose_output(struct trace_run *run);
 /* The kind of tracepoint that an option of trace_args.what asks for. */
 enum tracepoint_kind trace_begin_kind(const struct option_value *value);
