@@ -128,8 +128,11 @@ def functions():
             found[name] = [8, set(), False]
         elif match := re.match(r"\s+[0-9a-f]+:\tpush", line):
             found[name][0] += 8
-        elif match := re.match(r"\s+[0-9a-f]+:\tsub\s+\$0x([0-9a-f]+),%rsp", line):
-            found[name][0] += int(match[1], 16)
+        elif match := re.match(r"\s+[0-9a-f]+:\t(sub|add)\s+\$0x([0-9a-f]+),%rsp", line):
+            number = int(match[2], 16)
+            is_negative = number >= 1 << 63  # -0x80 fits into a byte, 0x80 doesn't
+            if (match[1] == "add") == is_negative:
+                found[name][0] += (1 << 64) - number if is_negative else number
         elif match := re.match(r"\s+[0-9a-f]+:\t(?:call|jmp)\s+[0-9a-f]+ <([^+>]+)>", line):
             found[name][1].add(match[1])
         elif re.match(r"\s+[0-9a-f]+:\tcall\s+\*", line):

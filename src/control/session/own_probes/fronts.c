@@ -217,21 +217,34 @@ static bool await_loads(const struct session *session, int looks)
 	return stacks && !loading;
 }
 
-static struct error *give_two_back(struct session *session, taddr at,
-				   const struct dt_fronts *fronts)
+/* Has the program a handler of one of the two signals, which needs dt_front on? */
+static bool has_handlers(const struct dt_fronts *fronts)
+{
+	for (uint32_t i = 0; i < DT_FRONTS; i++) {
+		if (fronts->full >> i & 1 && fronts->actions[i].handler > 1)
+			return true;
+	}
+	return false;
+}
+
+/* The program may have set other actions up to the stop. */
+static struct error *give_two_back(struct session *session, taddr at)
 {
 	_cleanup_(cleanup_stop) struct stop *stop = NULL;
 	struct error *error = stop_all_or_quit(session->proc, STOP_TIMEOUT_MS, &stop);
+	struct dt_fronts fronts;
 	uint32_t full = 0;
 
-	if (!error && !await_loads(session, 1))
+	if (!error)
+		error = mem_read(session->proc, at, &fronts, sizeof(fronts));
+	if (!error && (has_handlers(&fronts) || !await_loads(session, 1)))
 		return NULL;
 	for (uint32_t i = 0; i < DT_FRONTS && !error; i++) {
-		if (fronts->full >> i & 1)
+		if (fronts.full >> i & 1)
 			error = remote_sigaction_give_back(session->proc, stop, FIELD(at, scratch),
 							   dt_front_signals[i],
 							   session->agent->agent_at,
-							   &fronts->actions[i]);
+							   &fronts.actions[i]);
 	}
 	return error ? error : mem_write(session->proc, FIELD(at, full), &full, sizeof(full));
 }
@@ -247,16 +260,12 @@ struct error *fronts_end_loads(struct session *session)
 
 	if (!error && mapped)
 		error = mem_read(session->proc, at, &fronts, sizeof(fronts));
-	for (uint32_t i = 0; i < DT_FRONTS; i++) {
-		if (fronts.full >> i & 1 && fronts.actions[i].handler > 1)
-			return error; /* the target's handlers need more */
-	}
-	if (error || !fronts.full)
+	if (error || !fronts.full || has_handlers(&fronts))
 		return error;
 	error = mem_write(session->proc, FIELD(at, closed), &closed, sizeof(closed));
 	if (!error)
 		error = agent_forbid_loads(session->agent, session->proc);
-	return error || !await_loads(session, LOOKS) ? error : give_two_back(session, at, &fronts);
+	return error || !await_loads(session, LOOKS) ? error : give_two_back(session, at);
 }
 
 bool fronts_any(const struct session *session)
