@@ -83,7 +83,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 56
+#define DT_LAYOUT_VERSION 57
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -357,6 +357,7 @@ struct dt_traps {
 
 /* Signals whose handlers see the program's own addresses (target/signals/front.c). */
 #define DT_FRONTS 5u
+#define DT_WATCHED_MAX 32u
 static const uint8_t dt_front_signals[DT_FRONTS] = { 4 /* ILL */, DT_SIGTRAP, 7 /* BUS */,
 						     8 /* FPE */, 11 /* SEGV */ };
 
@@ -370,11 +371,17 @@ struct dt_fronts {
 	 * with all signals blocked: for plain loads (X4) */
 	uint32_t full;
 	uint64_t mark; /* DT_PRIVATE_MARK */
-	uint32_t closed; /* no plain loads in this process: some handler blocks their signals */
+	uint32_t closed; /* DT_CLOSED...: no plain loads in this process; 0: they may be made */
 	uint32_t passing; /* threads that may be changing their mask or alternate stack (X5) */
 	uint32_t frame; /* bytes of stack that a signal's frame and dt_front need */
-	uint32_t pad;
+	uint32_t watched_count;
+	/* handlers of the program's that have the signals of plain loads blocked, and a probe of
+	 * ours at their first instruction (X6) */
+	uint64_t watched[DT_WATCHED_MAX];
 };
+
+#define DT_CLOSED 1u /* for as long as the process lives */
+#define DT_CLOSED_HANDLER 2u /* until the controller watches a new handler (X6) */
 
 /* The signals of plain loads that fail: bits of dt_fronts.full, and of a mask. */
 #define DT_FRONT_BUS 2u
@@ -549,9 +556,11 @@ struct dt_pool {
 	/* a thread of some process forbids itself the clock: hits aren't limited by it any more */
 	uint32_t clockless;
 	uint32_t heap_asked; /* memory above dt_control.heap was read: has the heap grown? */
+	uint32_t handlers_asked; /* plain loads ended with DT_CLOSED_HANDLER */
+	uint32_t pad3;
 	uint64_t records_freed; /* (T6) plus 2 per thread record that was freed: even */
 	uint64_t records_full; /* records_freed + 1 when a search found none; 0: none has yet */
-	uint64_t pad2[4];
+	uint64_t pad2[3];
 	struct dt_thread threads[DT_THREADS_MAX];
 	/* then: uint64_t words[small + big]; struct dt_chunk chunks[small + big];
 	 * then, page aligned: the small chunks, then the big ones */
@@ -630,6 +639,7 @@ struct dt_cell {
 #define DT_ASK_CLOCK 0xfffffffau
 #define DT_ASK_STILL 0xfffffff9u
 #define DT_ASK_BLOCK 0xfffffff8u
+#define DT_ASK_SHUT 0xfffffff7u
 #define DT_CLOCK_GAP_SHIFT 39 /* (B6) */
 
 /* ---- state: private to each process ------------------------------------------------------- */
@@ -794,7 +804,8 @@ _Static_assert(DT_EVENTS_MAX < DT_EVENT_PENDING, "ids");
  * jump (call.h, C2), else 0. DT_ASK_ROOM gives the slot if the stack has room for a function (C4),
  * else 0. DT_ASK_CLOCK ends the recording of a thread that is about to lose the clock, and gives 0;
  * DT_ASK_STILL waits until no thread makes a system call in the agent, and gives 0; DT_ASK_BLOCK
- * finds dt_inherited.tid_offset, if nobody knows it yet, and gives 0.
+ * finds dt_inherited.tid_offset, if nobody knows it yet, and gives 0; DT_ASK_SHUT says that a
+ * handler begins, which may have signals blocked (X6), and gives 0.
  *
  * dt_slow for a return stub, if the hint doesn't lead to one:
  *

@@ -4,6 +4,7 @@
 #include "agent_parts.h"
 
 #include "shared/reads.h"
+#include "target/signals/loads.h"
 
 #define SLOW_WAIT_NS 50000000u
 
@@ -93,6 +94,10 @@ uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size,
 		return notice_is_due(control) ? SLOW_AGAIN : 0;
 	if (id == DT_ASK_EXEC || id == DT_ASK_CLOCK || id == DT_ASK_BLOCK)
 		return SLOW_NEEDED;
+	if (id == DT_ASK_SHUT) {
+		loads_shut(control); /* X6 */
+		return 0;
+	}
 	if (id == DT_ASK_STILL)
 		return quiet_wait(control);
 	if (id == DT_ASK_CALL)

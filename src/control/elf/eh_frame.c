@@ -12,6 +12,8 @@
 #include "control/base/vec.h"
 #include "cursor.h"
 
+#define FUNCTION_ALIGN 16
+
 struct reader {
 	const struct elf_image *image;
 	Elf_Data table;
@@ -175,11 +177,18 @@ bool eh_frame_each(const struct elf_image *image,
 	return true;
 }
 
+/* Unwinders look the frame of a signal handler up by an address before its instruction, so the
+ * C library begins the FDE of its function __restore_rt, which is aligned, a byte too early. */
+static uint64_t code_start(const struct eh_frame_fde *fde)
+{
+	return fde->start + (fde->cie->is_signal && (fde->start + 1) % FUNCTION_ALIGN == 0);
+}
+
 static bool add_range(void *context, const struct eh_frame_fde *fde)
 {
 	struct ranges *ranges = context;
 
-	return vec_push(ranges, (struct range){ fde->start, fde->end });
+	return vec_push(ranges, (struct range){ code_start(fde), fde->end });
 }
 
 struct error *eh_frame_read(const struct elf_image *image, struct ranges *ret_ranges)

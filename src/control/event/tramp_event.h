@@ -193,6 +193,13 @@ static inline taddr tramp_event_start(const struct tramp_event *event, enum tram
 }
 
 /* A probe of our own, which records nothing. */
+/* Does it stand before the other events of its instruction? None of these may load memory before
+ * the thread's signals are known (X6). */
+static inline bool tramp_event_comes_first(const struct tramp_event *event)
+{
+	return event->asks == DT_ASK_SHUT;
+}
+
 static inline bool tramp_event_is_own(const struct tramp_event *event)
 {
 	return event->watch_count || event->asks || event->finds || event->guard || event->leaves;

@@ -193,6 +193,13 @@ static bool find_in_site(const struct site *site, taddr address, size_t *ret_ind
 	return false;
 }
 
+static bool comes_before(const struct probe *a, const struct probe *b)
+{
+	if (a->event.insn != b->event.insn)
+		return a->event.insn < b->event.insn;
+	return tramp_event_comes_first(&a->event) && !tramp_event_comes_first(&b->event);
+}
+
 static struct error *join_site(struct site *site, struct probe *probe)
 {
 	assert(!site->emitted && !probe->site); /* L2 */
@@ -203,8 +210,8 @@ static struct error *join_site(struct site *site, struct probe *probe)
 				 SITE_PROBES_MAX);
 	if (!vec_push(&site->probes, probe))
 		return error_new(ERROR_FAILED, "out of memory");
-	for (size_t i = site->probes.count - 1;
-	     i && site->probes.items[i - 1]->event.insn > probe->event.insn; i--) {
+	for (size_t i = site->probes.count - 1; i && comes_before(probe, site->probes.items[i - 1]);
+	     i--) {
 		site->probes.items[i] = site->probes.items[i - 1];
 		site->probes.items[i - 1] = probe;
 	}

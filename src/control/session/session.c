@@ -107,6 +107,7 @@ void session_destroy(struct session *session)
 		near_pool_destroy(session->code);
 	tracepoints_free(session);
 	own_probes_free(&session->own_probes);
+	vec_free(&session->handlers_due);
 	latency_free(&session->latency);
 	planner_destroy(session->planner);
 	event_types_free(&session->own_types);
@@ -183,6 +184,8 @@ static unsigned sooner(const struct session *session, unsigned timeout_ms)
 {
 	uint64_t now = now_ns(), by = session->step_by;
 
+	if (session->handlers_due.count)
+		return 0;
 	if (!by || by >= now + timeout_ms * 1000000ULL)
 		return timeout_ms;
 	return by > now ? (unsigned)((by - now) / 1000000) + 1 : 0;
@@ -192,6 +195,8 @@ struct error *session_step(struct session *session, unsigned timeout_ms)
 {
 	recording_wait(session, sooner(session, timeout_ms));
 	struct error *error = session_modules_step(session);
+	if (!error)
+		session_watch_handlers(session);
 	fencing_step(session, now_ns());
 	stable_memory_step(session, now_ns());
 	garbage_step(session, now_ns());

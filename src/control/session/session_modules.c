@@ -15,6 +15,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/interrupt.h"
+#include "control/base/now.h"
 #include "arrival_index.h"
 #include "change.h"
 #include "garbage.h"
@@ -442,6 +443,17 @@ static struct error *lift_traps(struct session *session)
 	}
 	vec_free(&list);
 	return error;
+}
+
+void session_watch_handlers(struct session *session)
+{
+	static const struct tracepoint_list none;
+
+	if (!session->planner || !session->begun || !loads_want_watches(session, now_ns()))
+		return;
+	struct error *error = place_list(session, &none, NULL);
+	session->refuses_loads |= error != NULL; /* values are read by system calls, as before */
+	error_free(error);
 }
 
 struct error *session_modules_changed(struct session *session)

@@ -11,5 +11,7 @@ struct error *session_modules_start(struct session *session);
 
 /* If a thread waits at the loader's notice (N1): reads the list of modules, then answers it. */
 struct error *session_modules_step(struct session *session);
+/* Places probes of ours at handlers of signals, where plain loads need them (X6). */
+void session_watch_handlers(struct session *session);
 
 #endif

@@ -20,7 +20,9 @@
  *      that waits with another mask (sigsuspend) is never believed open if one of its two masks
  *      has the signals blocked.
  * (X6) A handler of the program's for another signal, whose mask has the signals blocked, begins
- *      without us. A process that has one makes no plain loads (dt_fronts.closed).
+ *      without us. So its first instruction has a probe of ours, by which the thread is no longer
+ *      known to be open (DT_ASK_SHUT). A process makes no plain loads while it has such a handler
+ *      without a probe (dt_fronts.closed).
  *
  * (X10) Other modules than the libc make harmless system calls only (sigtrap_guards.c). A call of
  *      the libc's whose number nobody knew before may be one that no guard makes safe: the process
@@ -64,6 +66,9 @@ _Static_assert(offsetof(struct dt_state, opened) - offsetof(struct dt_state, sta
 #define CLONE_OWN 0x80800u /* CLONE_SETTLS, CLONE_SIGHAND */
 #define PR_SET_SECCOMP 22u
 #define PR_SET_DISPATCH 59u
+#define LONG_JUMP 0xe9u /* what a site begins with */
+#define SHORT_JUMP 0xebu
+#define BREAKPOINT 0xccu
 
 static struct dt_fronts *fronts_of(const struct dt_control *control)
 {
@@ -115,7 +120,7 @@ void loads_forbid(const struct dt_control *control)
 
 void loads_close(const struct dt_control *control)
 {
-	fronts_of(control)->closed = 1;
+	fronts_of(control)->closed = DT_CLOSED;
 	loads_forbid(control);
 }
 
@@ -408,10 +413,26 @@ void loads_end(const struct dt_control *control, uint32_t index)
 
 	if (!(fronts->full >> index & 1))
 		return;
-	fronts->closed = 1;
+	fronts->closed = DT_CLOSED;
 	quiet_wait(control);
 	if (!loads_any(control))
 		__atomic_fetch_and(&fronts->full, ~(1u << index), __ATOMIC_SEQ_CST);
+}
+
+/* Has the handler a probe of ours? A library may have gone, and another one have its place. */
+static bool is_watched(const struct dt_control *control, uint64_t handler)
+{
+	const struct dt_fronts *fronts = fronts_of(control);
+	uint64_t code = 0;
+	uint32_t i = 0;
+
+	while (i < fronts->watched_count && i < DT_WATCHED_MAX && fronts->watched[i] != handler)
+		i++;
+	if (i == fronts->watched_count || i == DT_WATCHED_MAX ||
+	    !handler_read(control, handler, &code, 1))
+		return false;
+	code &= 0xff;
+	return code == LONG_JUMP || code == SHORT_JUMP || code == BREAKPOINT;
 }
 
 void loads_pass_action(const struct dt_control *control, uint64_t signal,
@@ -419,7 +440,17 @@ void loads_pass_action(const struct dt_control *control, uint64_t signal,
 {
 	bool is_own = signal == dt_front_signals[DT_FRONT_BUS] ||
 		      signal == dt_front_signals[DT_FRONT_SEGV];
+	uint32_t open = 0, pid;
 
-	if (!is_own && action->handler > 1 && action->mask & DT_LOADS_BITS && control->fronts)
-		loads_close(control); /* X6 */
+	if (is_own || action->handler <= 1 || !(action->mask & DT_LOADS_BITS) || !control->fronts ||
+	    is_watched(control, action->handler))
+		return;
+	__atomic_compare_exchange_n(&fronts_of(control)->closed, &open, DT_CLOSED_HANDLER, false,
+				    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); /* X6 */
+	loads_forbid(control);
+	__atomic_store_n(&agent_pool(control)->handlers_asked, 1, __ATOMIC_RELEASE);
+	if (agent_begin_call(control, &pid)) {
+		chunk_wake(control);
+		agent_end_call(control, pid);
+	}
 }

@@ -21,6 +21,8 @@
 #define FRAME_MOST 6144u /* else the room on a thread's stack (T3) is too little */
 #define HANDLER_NEEDS 2048u /* of dt_front */
 #define TRIES 4
+#define WATCH_TRIES 16
+#define WATCH_NS 500000000ULL
 #define PAUSE_NS 2000000L
 #define WITH_INFO 4u /* SA_SIGINFO */
 #define RESTARTS 0x10000000u
@@ -90,23 +92,80 @@ struct error *loads_lift(struct session *session)
 
 /* ---- conditions, with all threads held ------------------------------------------------------- */
 
-/* (X6) Refuses for ever: such a handler stays, as a rule. */
+static const struct probe *find_watch(const struct session *session, taddr handler)
+{
+	for (size_t i = 0; i < session->own_probes.count; i++) {
+		const struct probe *probe = session->own_probes.items[i];
+
+		if (probe->event.asks == DT_ASK_SHUT &&
+		    taddr_equal(probe->place.address, handler))
+			return probe;
+	}
+	return NULL;
+}
+
+static struct error *want_watch(struct session *session, taddr handler)
+{
+	for (size_t i = 0; i < session->handlers_due.count; i++) {
+		if (taddr_equal(session->handlers_due.items[i], handler))
+			return NULL;
+	}
+	return vec_push(&session->handlers_due, handler) ? NULL :
+							   error_new(ERROR_FAILED, "out of memory");
+}
+
+/* Notes that the handler has a probe of ours; refuses plain loads if it can't have one. */
+static void note_watch(struct session *session, const struct probe *probe, struct dt_fronts *fronts)
+{
+	uint64_t handler = probe->place.address.v;
+
+	for (uint32_t i = 0; i < fronts->watched_count; i++) {
+		if (fronts->watched[i] == handler)
+			return;
+	}
+	if (!probe->site || probe->site->patch.state != PATCH_PLACED ||
+	    fronts->watched_count == DT_WATCHED_MAX)
+		session->refuses_loads = true;
+	else
+		fronts->watched[fronts->watched_count++] = handler;
+}
+
+/* (X6) Of handlers for other signals. */
+static struct error *check_handler(struct session *session, struct stop *stop, taddr at,
+				   unsigned signal, struct dt_fronts *fronts)
+{
+	struct dt_sigaction action;
+	struct error *error =
+		remote_sigaction_get(session->proc, stop, FIELD(at, scratch), signal, &action);
+
+	if (!error)
+		error = fronts_own_action(session, signal, &action);
+	if (error || action.handler <= 1 || !(action.mask & DT_LOADS_BITS))
+		return error;
+	const struct probe *probe = find_watch(session, taddr_of(action.handler));
+	if (!probe)
+		return want_watch(session, taddr_of(action.handler));
+	note_watch(session, probe, fronts);
+	return NULL;
+}
+
 static struct error *check_handlers(struct session *session, struct stop *stop, taddr at,
 				    uint64_t caught)
 {
-	struct error *error = NULL;
+	struct dt_fronts fronts;
+	struct error *error = mem_read(session->proc, at, &fronts, sizeof(fronts));
 
+	if (error)
+		return error;
+	session->refuses_loads |= fronts.closed == DT_CLOSED;
+	fronts.watched_count = 0;
 	for (unsigned signal = 1; signal <= DT_SIGNALS && !error; signal++) {
-		struct dt_sigaction action;
-
-		if (!(caught >> (signal - 1) & 1) || 1ULL << (signal - 1) & DT_LOADS_BITS)
-			continue;
-		error = remote_sigaction_get(session->proc, stop, FIELD(at, scratch), signal,
-					     &action);
-		if (!error && action.handler > 1 && action.mask & DT_LOADS_BITS)
-			session->refuses_loads = true;
+		if (caught >> (signal - 1) & 1 && !(1ULL << (signal - 1) & DT_LOADS_BITS))
+			error = check_handler(session, stop, at, signal, &fronts);
 	}
-	return error;
+	return error ? error :
+		       mem_write(session->proc, FIELD(at, watched_count), &fronts.watched_count,
+				 sizeof(fronts) - offsetof(struct dt_fronts, watched_count));
 }
 
 /* (X5) Does the thread wait with the signals open, which it has blocked otherwise? Its call has
@@ -135,7 +194,7 @@ static struct error *check_threads(const struct session *session, struct stop *s
 		error = check_thread(session, stop, i, ret_waits);
 	if (error || *ret_waits)
 		return error;
-	error = traps_check_passing(session, stop);
+	error = traps_check_passing(session, stop, false);
 	if (error && error_kind(error) == ERROR_REFUSED) {
 		error_free(take_ptr(&error));
 		*ret_waits = true;
@@ -197,7 +256,8 @@ static struct error *begin_held(struct session *session, struct stop *stop, bool
 {
 	taddr at = taddr_of(session->agent->control->fronts);
 	struct thread_status status = { 0 };
-	bool waits = false;
+	bool waits = false, begins = false;
+	uint32_t open = 0;
 	struct error *error = check_threads(session, stop, &waits);
 
 	*ret_done = !waits;
@@ -211,16 +271,24 @@ static struct error *begin_held(struct session *session, struct stop *stop, bool
 	uint32_t frame = frame_size(session, stop, at);
 	session->refuses_loads |= frame > FRAME_MOST || status.ignored & DT_LOADS_BITS; /* X12 */
 	error = check_handlers(session, stop, at, status.caught);
-	if (!error && !session->refuses_loads)
+	begins = !error && !session->refuses_loads && !session->handlers_due.count;
+	if (begins)
 		error = install(session, stop, at, frame);
 	struct error *end = remote_give_back(stop);
 	if (error)
 		error_free(end);
 	else
 		error = end;
-	if (!error && !session->refuses_loads)
-		__atomic_fetch_or(&session->agent->control->flags, DT_LOADS, __ATOMIC_RELEASE);
-	return error;
+	if (error || !begins)
+		return error;
+	session->agent->pool->handlers_asked = 0;
+	__atomic_fetch_or(&session->agent->control->flags, DT_LOADS, __ATOMIC_RELEASE);
+	return mem_write(session->proc, FIELD(at, closed), &open, sizeof(open));
+}
+
+static bool loads_asks(const struct session *session)
+{
+	return __atomic_load_n(&session->agent->pool->handlers_asked, __ATOMIC_ACQUIRE);
 }
 
 static bool may_begin(const struct session *session)
@@ -228,7 +296,8 @@ static bool may_begin(const struct session *session)
 	const struct dt_control *control = session->agent->control;
 	_cleanup_error_ struct error *unguarded = NULL;
 
-	if (!session->wants_loads || session->refuses_loads || control->flags & DT_LOADS ||
+	if (!session->wants_loads || session->refuses_loads ||
+	    (control->flags & DT_LOADS && !loads_asks(session)) ||
 	    control->flags & DT_NO_SYSCALLS || !control->fronts || control->calls ||
 	    least_frame() > FRAME_MOST || !session->traps->guarded || session->traps->refusal)
 		return false;
@@ -268,7 +337,60 @@ void loads_begin(struct session *session, struct stop *held)
 		if (held)
 			break;
 	}
+	session->loads_due = !done && !error && !held;
 	/* all probes are placed, and work without; the next step notices a target that is gone */
 	session->refuses_loads |= error != NULL;
 	error_free(error);
+}
+
+/* ---- handlers that block the signals (X6) ---------------------------------------------------- */
+
+/* The agent of a forked child may have asked, whose memory this isn't. */
+static bool is_closed(struct session *session)
+{
+	taddr at = taddr_of(session->agent->control->fronts);
+	uint32_t closed = 0;
+	_cleanup_error_ struct error *unreadable =
+		mem_read(session->proc, FIELD(at, closed), &closed, sizeof(closed));
+
+	return !unreadable && closed == DT_CLOSED_HANDLER;
+}
+
+static struct error *add_watch(struct session *session, taddr handler)
+{
+	struct module *module = modules_at(&session->modules, handler);
+	struct probe *probe;
+
+	if (!module)
+		return error_new(ERROR_REFUSED, "a handler of signals is in no module");
+	struct error *error = own_probes_add(&session->own_probes, module,
+					     handler.v - module->bias.v, "a handler", &probe);
+	if (!error)
+		probe->event.asks = DT_ASK_SHUT;
+	return error;
+}
+
+bool loads_want_watches(struct session *session, uint64_t now)
+{
+	struct error *error = NULL;
+
+	if (!session->agent || !session->agent->control->fronts || session->refuses_loads ||
+	    now < session->loads_next ||
+	    !(loads_asks(session) || session->handlers_due.count || session->loads_due))
+		return false;
+	session->loads_next = now + WATCH_NS;
+	if (!session->handlers_due.count && !session->loads_due && !is_closed(session)) {
+		session->agent->pool->handlers_asked = 0;
+		return false;
+	}
+	if (!session->handlers_due.count)
+		loads_begin(session, NULL);
+	session->refuses_loads |= ++session->loads_tries > WATCH_TRIES;
+	for (size_t i = 0; i < session->handlers_due.count && !error; i++)
+		error = add_watch(session, session->handlers_due.items[i]);
+	bool any = session->handlers_due.count && !session->refuses_loads && !error;
+	session->handlers_due.count = 0;
+	session->refuses_loads |= error != NULL;
+	error_free(error);
+	return any;
 }

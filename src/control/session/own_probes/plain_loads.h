@@ -17,5 +17,8 @@ void loads_begin(struct session *session, struct stop *held);
 /* Ends plain loads, if a library or a filter has come that makes them unsafe. The thread that
  * brings it waits meanwhile (N1). */
 struct error *loads_lift(struct session *session);
+/* Adds probes of ours at handlers that block the signals of plain loads (X6): the caller places
+ * them, and loads_begin goes on. False: there is none to place. */
+bool loads_want_watches(struct session *session, uint64_t now);
 
 #endif

@@ -445,7 +445,7 @@ static bool sleeps(struct stop *stop, size_t index)
 
 /* A guard that a thread passed before the first trap lets SIGTRAP be blocked, and its action be
  * changed: no trap is placed until that system call is over. */
-struct error *traps_check_passing(const struct session *session, struct stop *stop)
+struct error *traps_check_passing(const struct session *session, struct stop *stop, bool hits)
 {
 	const struct own_probes *guards = &session->traps->guards;
 	const struct agent *agent = session->agent;
@@ -462,12 +462,15 @@ struct error *traps_check_passing(const struct session *session, struct stop *st
 	struct patch_range *inside = &ranges[guards->count];
 	*inside = (struct patch_range){ .start = agent->agent_at,
 					.end = taddr_add(agent->agent_at, DT_AGENT_SIZE) };
-	for (size_t j = 0; j < stop_thread_count(stop); j++)
+	/* a guard's trampoline that is garbage has no range here */
+	bool inside_counts = hits || session->garbage.count;
+	for (size_t j = 0; j < stop_thread_count(stop) && inside_counts; j++)
 		found |= taddr_within(stop_thread_rip(stop, j), inside->start, inside->end) &&
 			 !sleeps(stop, j);
 	struct error *error = NULL;
 	if (!found)
-		error = patch_find_frames(session->proc, stop, ranges, guards->count + 1, &found);
+		error = patch_find_frames(session->proc, stop, ranges,
+					  guards->count + inside_counts, &found);
 	if (error || !found)
 		return error;
 	return error_new(ERROR_REFUSED, "a thread is in a system call that may block SIGTRAP");
@@ -487,7 +490,7 @@ static struct error *check_threads(const struct session *session, struct stop *s
 		if (!error && (mask & DT_SIGTRAP_BIT))
 			error = refuse_blocked(stop_thread_tid(stop, i));
 	}
-	return error ? error : traps_check_passing(session, stop);
+	return error ? error : traps_check_passing(session, stop, true);
 }
 
 static struct error *place_held(struct session *session, struct stop *stop,

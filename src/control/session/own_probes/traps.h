@@ -45,8 +45,9 @@ struct error *traps_list_memory(const struct session *session, struct proc *proc
 				struct remote_map_list *list);
 /* Why not all guards are in place; NULL: they are. */
 struct error *traps_check_guards(const struct session *session);
-/* Refuses while a held thread is between a guard and its system call, or inside the agent. */
-struct error *traps_check_passing(const struct session *session, struct stop *stop);
+/* Refuses while a held thread is between a guard and its system call. `hits`: or inside the agent,
+ * also for a hit. */
+struct error *traps_check_passing(const struct session *session, struct stop *stop, bool hits);
 /* Is any site a trap, placed or planned? */
 bool traps_any(const struct session *session);
 /* Checks whether a library that was loaded might take SIGTRAP away. */

@@ -68,6 +68,10 @@ struct session {
 	bool fronts_due; /* the target's handlers have none of ours in front yet (H42) */
 	bool wants_loads; /* some event reads memory (X3) */
 	bool refuses_loads; /* plain loads aren't safe in this process */
+	VEC(taddr) handlers_due; /* handlers that want a probe of ours for plain loads (X6) */
+	bool loads_due; /* a thread was where it mustn't be when plain loads were to begin */
+	unsigned loads_tries; /* to begin them later, or after a new handler */
+	uint64_t loads_next; /* when the next try may be; ns */
 
 	/* Tracepoints and their sites. */
 	VEC(struct request *) requests; /* added before session_begin */

@@ -1,0 +1,141 @@
+"""Plain loads go on after a signal's handler has returned, also one that runs with SIGSEGV and SIGBUS blocked (X6): its first instruction has
+a probe of dyntrace's own, by which no hit inside of it loads from memory that may have gone."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from harness import Program, status, until
+from test_plain_loads import alone, build, has_handlers
+
+PROGRAM = r"""
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "handshake.h"
+#define CALLS 1000
+#define TURNS 3
+
+static char *gone;
+static int handled;
+static long early;
+
+__attribute__((noipa)) void take(const char *text, long where)
+{
+	__asm__ volatile("nop; nop; nop; nop; nop" : : "r"(text), "r"(where) : "memory");
+}
+
+/* Memory that could be read a moment before goes away inside. */
+__attribute__((noipa)) void on_signal(int number)
+{
+	handled += number == SIGUSR2;
+	if (early)
+		return;
+	take(gone, 1);
+	mprotect(gone, 4096, PROT_NONE);
+	take(gone, 2);
+	mprotect(gone, 4096, PROT_READ | PROT_WRITE);
+}
+
+static void install(int blocks)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+
+	if (blocks)
+		sigfillset(&action.sa_mask);
+	sigaction(SIGUSR2, &action, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	long blocks = handshake_option(argc, argv, "blocks", 0), late = handshake_option(argc, argv, "late", 0);
+	char *text = strdup("in the heap");
+
+	early = handshake_option(argc, argv, "early", 0);
+
+	gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	strcpy(gone, "here");
+	if (!late)
+		install((int)blocks);
+	printf("%p\n", (void *)on_signal);
+	fflush(stdout);
+	handshake(argc, argv);
+	if (late)
+		install((int)blocks);
+	take(text, 0);
+	take(gone, 0);
+	handshake(argc, argv);
+	for (int turn = 0; turn < TURNS; turn++) {
+		if (early)
+			mprotect(gone, 4096, PROT_NONE);
+		raise(SIGUSR2);
+		mprotect(gone, 4096, PROT_READ | PROT_WRITE);
+		for (int i = 0; i < CALLS; i++)
+			take(text, 3);
+	}
+	handshake(argc, argv);
+	sigset_t blocked;
+	struct sigaction now;
+	sigprocmask(SIG_BLOCK, NULL, &blocked);
+	sigaction(SIGUSR2, NULL, &now);
+	printf("%d handled, %d %d\n", handled, sigismember(&blocked, SIGSEGV), sigismember(&now.sa_mask, SIGSEGV));
+	return 0;
+}
+"""
+
+
+def first_byte(pid, address):
+    with open(f"/proc/{pid}/mem", "rb") as memory:
+        memory.seek(address)
+        return memory.read(1)
+
+
+def reads(path):
+    """Values that were read by system calls."""
+    with open(path) as file:
+        return len(re.findall("process_vm_readv", file.read()))
+
+
+@pytest.mark.parametrize("late", [0, 1])
+@pytest.mark.parametrize("blocks", [0, 1])
+def test_loads_go_on(dyntrace, processes, scratch, blocks, late):
+    path = build(scratch, "handlers", PROGRAM)
+    words = ["--blocks", blocks, "--late", late]
+    target = Program(processes, path, words).wait_ready()
+    handler = int(target.process.stdout.readline(), 16)
+    before = first_byte(target.pid, handler)
+    tracing = dyntrace.start_trace(target.pid, "--function", "take").wait_told()
+    target.go().wait_ready()
+    if blocks:
+        until(lambda: first_byte(target.pid, handler) != before, "a probe at the handler")
+    until(lambda: has_handlers(target.pid) and status(target.pid, "TracerPid") == "0", "handlers in front")
+    calls = os.path.join(scratch, "calls")
+    strace = processes.start(["strace", "-qq", "-e", "trace=process_vm_readv", "-o", calls, "-p", str(target.pid)], stderr=subprocess.DEVNULL)
+    until(lambda: status(target.pid, "TracerPid") == str(strace.pid), "strace is attached")
+    target.go().wait_ready()
+    strace.terminate()
+    strace.wait()
+    trace = tracing.stop()
+    assert first_byte(target.pid, handler) == before
+    assert target.finish().splitlines()[-1] == alone(path, *words)[0].splitlines()[-1] == f"3 handled, 0 {blocks}"
+    assert trace.lost == 0
+    texts = [(event.fields["where"], event.fields["text"][:11]) for event in trace.named("take_entry")]
+    assert texts == [(0, "in the heap"), (0, "here")] + ([(1, "here"), (2, "(unreadable")] + [(3, "in the heap")] * 1000) * 3
+    assert reads(calls) < 100
+
+
+def test_tracepoint_at_the_handler(dyntrace, processes, scratch):
+    """The handler's own tracepoint reads memory that has gone, at the instruction that has the probe of dyntrace's own."""
+    path = build(scratch, "handlers", PROGRAM)
+    target = Program(processes, path, ["--blocks", 1, "--early", 1]).wait_ready()
+    handler = int(target.process.stdout.readline(), 16)
+    before = first_byte(target.pid, handler)
+    tracing = dyntrace.start_trace(target.pid, "--function", "take", "--function", "on_signal", "-t", "var:gone").wait_told()
+    until(lambda: first_byte(target.pid, handler) != before and has_handlers(target.pid), "handlers in front")
+    target.go().wait_ready()
+    target.go().wait_ready()
+    trace = tracing.stop()
+    assert target.finish().splitlines()[-1] == "3 handled, 0 1"
+    assert [event.fields["gone"][:11] for event in trace.named("on_signal_entry")] == ["(unreadable"] * 3
+    assert {event.fields["gone"] for event in trace.named("take_entry")} == {"here"} and trace.lost == 0
