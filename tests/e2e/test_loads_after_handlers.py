@@ -10,6 +10,7 @@ from harness import Program, status, until
 from test_plain_loads import alone, build, has_handlers
 
 PROGRAM = r"""
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -47,6 +48,17 @@ static void install(int blocks)
 	sigaction(SIGUSR2, &action, NULL);
 }
 
+/* Calls without a pause until the test says go. */
+static void call_all_the_time(const char *text, int go)
+{
+	struct pollfd told = { .fd = go, .events = POLLIN };
+
+	do {
+		for (int i = 0; i < CALLS; i++)
+			take(text, 4);
+	} while (poll(&told, 1, 0) <= 0);
+}
+
 int main(int argc, char **argv)
 {
 	long blocks = handshake_option(argc, argv, "blocks", 0), late = handshake_option(argc, argv, "late", 0);
@@ -61,6 +73,10 @@ int main(int argc, char **argv)
 	printf("%p\n", (void *)on_signal);
 	fflush(stdout);
 	handshake(argc, argv);
+	if (handshake_option(argc, argv, "hot", 0)) {
+		call_all_the_time(text, (int)handshake_option(argc, argv, "go-fd", -1));
+		handshake(argc, argv);
+	}
 	if (late)
 		install((int)blocks);
 	take(text, 0);
@@ -97,6 +113,17 @@ def reads(path):
         return len(re.findall("process_vm_readv", file.read()))
 
 
+def watch_reads(processes, pid, path):
+    """strace, which writes the system calls that read values."""
+    strace = processes.start(["strace", "-qq", "-e", "trace=process_vm_readv", "-o", path, "-p", str(pid)], stderr=subprocess.DEVNULL)
+    until(lambda: status(pid, "TracerPid") == str(strace.pid), "strace is attached")
+    return strace
+
+
+def are_loads_on(pid):
+    return has_handlers(pid) and status(pid, "TracerPid") == "0"
+
+
 @pytest.mark.parametrize("late", [0, 1])
 @pytest.mark.parametrize("blocks", [0, 1])
 def test_loads_go_on(dyntrace, processes, scratch, blocks, late):
@@ -109,10 +136,9 @@ def test_loads_go_on(dyntrace, processes, scratch, blocks, late):
     target.go().wait_ready()
     if blocks:
         until(lambda: first_byte(target.pid, handler) != before, "a probe at the handler")
-    until(lambda: has_handlers(target.pid) and status(target.pid, "TracerPid") == "0", "handlers in front")
+    until(lambda: are_loads_on(target.pid), "handlers in front")
     calls = os.path.join(scratch, "calls")
-    strace = processes.start(["strace", "-qq", "-e", "trace=process_vm_readv", "-o", calls, "-p", str(target.pid)], stderr=subprocess.DEVNULL)
-    until(lambda: status(target.pid, "TracerPid") == str(strace.pid), "strace is attached")
+    strace = watch_reads(processes, target.pid, calls)
     target.go().wait_ready()
     strace.terminate()
     strace.wait()
@@ -139,3 +165,22 @@ def test_tracepoint_at_the_handler(dyntrace, processes, scratch):
     assert target.finish().splitlines()[-1] == "3 handled, 0 1"
     assert [event.fields["gone"][:11] for event in trace.named("on_signal_entry")] == ["(unreadable"] * 3
     assert {event.fields["gone"] for event in trace.named("take_entry")} == {"here"} and trace.lost == 0
+
+
+@pytest.mark.parametrize("blocks", [0, 1])
+def test_loads_begin_while_a_thread_hits(dyntrace, processes, scratch, blocks):
+    """The thread is inside the agent nearly all the time: it reads by system calls until plain loads begin."""
+    path, calls = build(scratch, "handlers", PROGRAM), os.path.join(scratch, "calls")
+    target = Program(processes, path, ["--hot", 1, "--blocks", blocks]).wait_ready()
+    target.go()
+    tracing = dyntrace.start_trace(target.pid, "--function", "take", "--every", "10").wait_told()
+    until(lambda: are_loads_on(target.pid), "handlers in front")
+    strace = watch_reads(processes, target.pid, calls)
+    target.go().wait_ready()
+    target.go().wait_ready()
+    target.go().wait_ready()
+    strace.terminate()
+    strace.wait()
+    assert reads(calls) < 100
+    trace = tracing.stop()
+    assert target.finish().splitlines()[-1] == f"3 handled, 0 {blocks}" and trace.lost == 0
