@@ -570,6 +570,7 @@ _Static_assert(sizeof(struct dt_thread) == 64, "dt_thread");
 _Static_assert(sizeof(struct dt_chunk) == 64, "dt_chunk");
 
 #define DT_PAGE 4096ULL
+#define DT_RED_ZONE 128 /* bytes below its stack pointer that a function may use */
 #define DT_ROUND_UP(n, to) (((n) + (to)-1) / (to) * (to))
 
 /* Offsets in a pool of that many chunks. Small chunks come first, in index order. */

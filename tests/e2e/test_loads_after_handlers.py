@@ -184,3 +184,63 @@ def test_loads_begin_while_a_thread_hits(dyntrace, processes, scratch, blocks):
     assert reads(calls) < 100
     trace = tracing.stop()
     assert target.finish().splitlines()[-1] == f"3 handled, 0 {blocks}" and trace.lost == 0
+
+
+OPEN_INSIDE = r"""
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "handshake.h"
+
+static char *gone;
+
+__attribute__((noipa)) void take(const char *text, long where)
+{
+	__asm__ volatile("nop; nop; nop; nop; nop" : : "r"(text), "r"(where) : "memory");
+}
+
+/* Runs with the mask of the wait, and changes it. */
+static void on_signal(int number)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	for (int i = 0; i < 3; i++)
+		take(gone, 1);
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+	sigset_t all, none;
+
+	gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	strcpy(gone, "here");
+	sigaction(SIGUSR2, &action, NULL);
+	handshake(argc, argv);
+	take(gone, 0); /* a thread without a hit counts as blocked in a wait, for good */
+	sigfillset(&all);
+	sigemptyset(&none);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	raise(SIGUSR2);
+	sigsuspend(&none);
+	take(gone, 2);
+	mprotect(gone, 4096, PROT_NONE);
+	take(gone, 3);
+	handshake(argc, argv);
+	return 0;
+}
+"""
+
+
+def test_blocked_again_behind_a_handler(dyntrace, processes, scratch):
+    """(X17) A thread that is open in a handler alone, which the mask of a wait let in, is blocked when the handler has returned."""
+    target = Program(processes, build(scratch, "inside", OPEN_INSIDE), []).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "take").wait_told()
+    until(lambda: are_loads_on(target.pid), "handlers in front")
+    target.go().wait_ready()
+    trace = tracing.stop()
+    target.finish()
+    assert [(event.fields["where"], event.fields["text"][:11]) for event in trace.events] == [(0, "here")] + [(1, "here")] * 3 + [(2, "here"), (3, "(unreadable")]

@@ -22,8 +22,7 @@
 static const uint8_t syscall_code[] = { 0x0f, 0x05 };
 
 /* System calls with a signal mask, an action or an alternate stack (X3) among their arguments, and
- * the one that makes frames of signals larger (X8). rt_sigreturn is harmless: its mask is one that
- * was set before. */
+ * the one that makes frames of signals larger (X8). */
 static const uint64_t harmful_calls[] = {
 	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigsuspend, SYS_pselect6,	     SYS_ppoll,
 	SYS_epoll_pwait,  SYS_epoll_pwait2,   SYS_io_pgetevents, SYS_io_uring_enter,
@@ -223,10 +222,12 @@ static struct error *judge_unknown(struct search *search, uint64_t at)
 	return error;
 }
 
-/* (X10) A clone of the libc's may share all memory, but neither masks nor actions. */
+/* (X10) A clone of the libc's may share all memory, but neither masks nor actions. (X17) The end of
+ * a handler changes the mask. */
 static bool needs_guard(const struct search *search, uint64_t number)
 {
-	return is_harmful(number) || (!search->other && number == SYS_clone);
+	return is_harmful(number) ||
+	       (!search->other && (number == SYS_clone || number == SYS_rt_sigreturn));
 }
 
 /* Does the instruction need a guard? */

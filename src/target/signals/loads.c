@@ -24,6 +24,9 @@
  *      known to be open (DT_ASK_SHUT). A process makes no plain loads while it has such a handler
  *      without a probe (dt_fronts.closed).
  *
+ * (X17) The end of a handler has a guard, too: a thread that was seen open inside a handler isn't
+ *      known to be so behind it, unless the frame's mask says so.
+ *
  * (X10) Other modules than the libc make harmless system calls only (sigtrap_guards.c). A call of
  *      the libc's whose number nobody knew before may be one that no guard makes safe: the process
  *      makes no plain loads from there on. So may its clone.
@@ -66,6 +69,7 @@ _Static_assert(offsetof(struct dt_state, opened) - offsetof(struct dt_state, sta
 #define CLONE_OWN 0x80800u /* CLONE_SETTLS, CLONE_SIGHAND */
 #define PR_SET_SECCOMP 22u
 #define PR_SET_DISPATCH 59u
+#define FRAME_MASK 296u /* of a signal's frame, above its handler's return address */
 #define LONG_JUMP 0xe9u /* what a site begins with */
 #define SHORT_JUMP 0xebu
 #define BREAKPOINT 0xccu
@@ -370,16 +374,36 @@ static bool is_sharer(uint64_t flags, uint64_t stack)
 	       (flags & CLONE_OWN) != CLONE_OWN;
 }
 
-/* (X10) Two threads with one slot, a mask out of a frame, a filter that nobody notices. */
+/* (X10) Two threads with one slot, a filter that nobody notices. */
 static bool is_unsafe(uint64_t number, const uint64_t args[6])
 {
-	return number == SYS_CLONE3 || number == SYS_VFORK || number == SYS_RT_SIGRETURN ||
-	       number == SYS_SECCOMP || (number == SYS_CLONE && is_sharer(args[0], args[1])) ||
+	return number == SYS_CLONE3 || number == SYS_VFORK || number == SYS_SECCOMP ||
+	       (number == SYS_CLONE && is_sharer(args[0], args[1])) ||
 	       (number == SYS_PRCTL && ((uint32_t)args[0] == PR_SET_SECCOMP ||
 					(uint32_t)args[0] == PR_SET_DISPATCH));
 }
 
-bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_t args[6])
+/*
+ * (X17) The end of a handler: the thread gets the mask of its frame. Where that has the signals
+ * blocked, which the handler had open, no other handler may come before the call: one that hits
+ * would find them open.
+ */
+static void pass_return(const struct dt_control *control, uint64_t sp)
+{
+	uint64_t mask = ~0ULL, all = ~0ULL & ~(control->traps ? DT_SIGTRAP_BIT : 0);
+	uint32_t pid;
+
+	if (handler_read(control, sp + FRAME_MASK, &mask, 1) && !(mask & DT_LOADS_BITS))
+		return;
+	if (agent_begin_call(control, &pid)) {
+		sys_call6(SYS_RT_SIGPROCMASK, SIG_SETMASK, (uint64_t)&all, 0, 8, 0, 0);
+		agent_end_call(control, pid);
+	}
+	loads_shut(control);
+}
+
+bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_t args[6],
+		uint64_t sp)
 {
 	if (is_on(control) && is_unsafe(number, args))
 		loads_close(control); /* X10 */
@@ -387,6 +411,10 @@ bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_
 		loads_close(control); /* X8 */
 	if (!is_on(control) || agent_is_quiet(control))
 		return false;
+	if (number == SYS_RT_SIGRETURN) {
+		pass_return(control, sp);
+		return false;
+	}
 	if (!(number == SYS_RT_SIGPROCMASK && args[1] && (int32_t)args[0] != SIG_UNBLOCK) &&
 	    !(number == SYS_SIGALTSTACK && args[0])) {
 		pass_wait(control, number, args);

@@ -54,8 +54,10 @@ void loads_close(const struct dt_control *control);
 /* The calling thread's mask isn't known any more. */
 void loads_shut(const struct dt_control *control);
 
-/* Before a system call of the target's. True: the agent has to make it; loads_passed follows. */
-bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_t args[6]);
+/* Before a system call of the target's, with that stack pointer. True: the agent has to make it;
+ * loads_passed follows. */
+bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_t args[6],
+		uint64_t sp);
 void loads_passed(const struct dt_control *control);
 /* The program is about to ignore the signal of that index: ends plain loads, and the agent handles
  * it no more, unless some thread doesn't leave a load (X12). */

@@ -29,6 +29,10 @@ struct trap_call {
 	uint64_t args[6]; /* rdi rsi rdx r10 r8 r9 */
 };
 
+/* What lies between the registers and the program's stack: what else dt_guard has pushed, its return
+ * address, and the red zone, which the trampoline leaves alone. */
+#define TRAP_CALL_TO_STACK (3 * sizeof(uint64_t) + DT_RED_ZONE)
+
 uint64_t trap_guard(const struct dt_control *control, struct trap_call *call);
 
 static struct dt_traps *traps_of(const struct dt_control *control)
@@ -155,7 +159,8 @@ uint64_t trap_guard(const struct dt_control *control, struct trap_call *call)
 	call->number = (uint32_t)call->number; /* the kernel looks at no more of it */
 	if (call->number == SYS_RT_SIGPROCMASK)
 		handler_note_owner(control);
-	bool passes = loads_pass(control, call->number, call->args);
+	bool passes = loads_pass(control, call->number, call->args,
+				 (uint64_t)(call + 1) + TRAP_CALL_TO_STACK);
 	uint64_t made = guard(control, call);
 
 	if (passes && !made) {

@@ -38,7 +38,7 @@
 #include "shared/layout.h"
 #include "shared/program.h"
 
-#define RED_ZONE 128
+#define RED_ZONE DT_RED_ZONE
 #define GO_STACK_GUARD 16 /* g.stackguard0 */
 #define SLOT(field) ((int32_t)offsetof(struct dt_slot, field))
 
