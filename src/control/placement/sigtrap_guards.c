@@ -222,8 +222,8 @@ static struct error *judge_unknown(struct search *search, uint64_t at)
 	return error;
 }
 
-/* (X10) A clone of the libc's may share all memory, but neither masks nor actions. (X17) The end of
- * a handler changes the mask. */
+/* (X10) A clone of the libc's may share all memory, but neither masks nor actions. The end of a
+ * handler changes the mask (X17). */
 static bool needs_guard(const struct search *search, uint64_t number)
 {
 	return is_harmful(number) ||

@@ -384,7 +384,7 @@ static bool is_unsafe(uint64_t number, const uint64_t args[6])
 }
 
 /*
- * (X17) The end of a handler: the thread gets the mask of its frame. Where that has the signals
+ * The end of a handler (X17): the thread gets the mask of its frame. Where that has the signals
  * blocked, which the handler had open, no other handler may come before the call: one that hits
  * would find them open.
  */
