@@ -73,8 +73,8 @@ static const struct {
 	{ FENCE_SIGNAL, "rt_sigprocmask", SYS_rt_sigprocmask, ANY1, { 1, 0, 0, MASK_SIZE } },
 	{ FENCE_SIGNAL, "tgkill", SYS_tgkill, ANY_ALL, { 0 } },
 	{ FENCE_INFO, "rt_tgsigqueueinfo", SYS_rt_tgsigqueueinfo, ANY_ALL, { 0 } },
-	/* the controller: agent.c, code_window.c, sweep.c, remote_map.c, remote_sigaction.c,
-	 * exits.c, drop.c */
+	/* the controller: agent.c, injection_map.c, injection_memfd.c, code_window.c, sweep.c,
+	 * remote_map.c, remote_sigaction.c, exits.c, drop.c */
 	{ FENCE_CONTROL, "prctl", SYS_prctl, ANY1, { PR_GET_TSC } },
 	{ FENCE_CONTROL, "memfd_create", SYS_memfd_create, ANY0, { 0, SEALABLE | NOEXEC_SEAL } },
 	{ FENCE_CONTROL, "memfd_create", SYS_memfd_create, ANY0, { 0, SEALABLE } },
