@@ -75,7 +75,7 @@ static bool may_unblock(struct remote *remote)
 	uint64_t args[6];
 
 	call_list_unblock_args(remote->desk_there.v + DESK_OPEN, args);
-	return remote_is_allowed(remote, SYS_rt_sigprocmask, args, from, false);
+	return remote_filters_allow(remote, SYS_rt_sigprocmask, args, from, false);
 }
 
 /* (S10) A dispatch that spares the calls of the C library doesn't spare those of the desk, and the
@@ -99,7 +99,7 @@ static size_t write_rows(struct remote *remote, const struct ahead *list)
 	for (; count < list->count; count++) {
 		const struct ahead_call *call = &list->calls[count];
 
-		if (!remote_is_allowed(remote, call->number, call->args, from, call->fd_of >= 0))
+		if (!remote_filters_allow(remote, call->number, call->args, from, call->fd_of >= 0))
 			break;
 		rows[count].number = (uint64_t)call->number;
 		memcpy(rows[count].args, call->args, sizeof(call->args));
@@ -124,7 +124,7 @@ static struct error *run_rows(struct remote *remote, size_t count)
 
 	memcpy(remote->desk + DESK_OPEN, &open, sizeof(open));
 	call_list_set(&regs, &run);
-	struct error *err = remote_enter(remote, &regs, 0);
+	struct error *err = remote_run_enter(remote, &regs, 0);
 	/* not permitted: then the calls are made one by one */
 	if (err || syscall(SYS_tgkill, remote->stop->proc->pid, remote_thread(remote),
 			   remote->signal))

@@ -20,34 +20,22 @@
 #include "remote.h"
 
 #include <assert.h>
-#include <elf.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "control/proc/judged.h"
-#include "control/fence/fence.h"
 #include "control/proc/proc_status.h"
 #include "control/stop/fitness.h"
 #include "remote_state.h"
 #include "control/stop/restart.h"
-#include "control/stop/rseq.h"
 
-#define REMOTE_DIRECTION_FLAG 0x400ULL
 #define REMOTE_END_LOOKS 20
-#define SYSCALL_AND_RET 3u /* bytes */
 #define REMOTE_SUSPEND (1ul << 21) /* PTRACE_O_SUSPEND_SECCOMP */
-#define REMOTE_SPINS 100u /* looks of half a microsecond each */
-#define REMOTE_CALL_US 10000000 /* for one call; a longer one is a failure */
 
 pid_t remote_thread(const struct remote *remote)
 {
@@ -59,88 +47,6 @@ struct error *remote_ptrace_failed(const struct remote *remote, const char *what
 	if (errno == ESRCH)
 		return held_gone(remote->stop);
 	return error_errno(errno, "cannot %s of thread %d", what, remote_thread(remote));
-}
-
-/* (S7) Would our calls be dispatched? */
-static bool is_dispatched(const struct remote *remote, size_t index)
-{
-	struct stop *stop = remote->stop;
-	struct user_dispatch dispatch;
-	uint8_t byte = DISPATCH_ALLOW + 1;
-
-	if (stop->threads.items[index].state != HELD_STOPPED ||
-	    !user_dispatch_read(stop->threads.items[index].tid, &dispatch))
-		return false;
-	_cleanup_error_ struct error *unreadable =
-		dispatch.selector ?
-			mem_read(stop->proc, taddr_of(dispatch.selector), &byte, sizeof(byte)) :
-			NULL;
-	if (!unreadable && byte == DISPATCH_ALLOW)
-		return false;
-	return !user_dispatch_spares(&dispatch, remote->gadgets.call.v) ||
-	       !user_dispatch_spares(&dispatch, remote->gadgets.restorer.v + remote->gadgets.home);
-}
-
-enum { CHOICE_DISPATCHED = 1, CHOICE_TRAPPED = 2, CHOICES = 4 }; /* the worst last */
-
-/* Chooses by these mappings. *ret_top 0: no thread is fit. (H10) A thread that has run into a trap
- * comes last: if the controller were killed just when the registers are ours and the mask isn't
- * yet, or no longer, the trap's handler would find our registers. */
-static struct error *choose_by(struct remote *remote, const struct maps *maps, uint64_t *ret_top,
-			       struct thread_status *ret_status)
-{
-	struct stop *stop = remote->stop;
-	struct error *err = syscall_gadget_find(stop->proc, maps, &remote->gadgets);
-
-	for (size_t n = 0; !err && n < CHOICES * stop->threads.count; n++) {
-		size_t i = n % stop->threads.count, choice = n / stop->threads.count;
-		bool trapped = choice & CHOICE_TRAPPED;
-
-		if (is_dispatched(remote, i) != (choice & CHOICE_DISPATCHED) ||
-		    !fitness_check(stop, i, maps, ret_top))
-			continue;
-		remote->index = i;
-		err = proc_status_read(stop->proc->pid, remote_thread(remote), ret_status);
-		if (err || !(ret_status->pending & 1ULL << (SIGTRAP - 1)) == !trapped)
-			return err;
-	}
-	*ret_top = 0;
-	return err;
-}
-
-/* Has the thread its thread block still? Then its stack, by which it was chosen, is the one that
- * was there before the stop. (The code was compared again.) */
-static bool has_block(const struct remote *remote)
-{
-	uint64_t block = remote->stop->threads.items[remote->index].regs.fs_base, self = 0;
-	_cleanup_error_ struct error *unreadable =
-		mem_read(remote->stop->proc, taddr_of(block), &self, sizeof(self));
-
-	return !unreadable && self == block;
-}
-
-static struct error *choose(struct remote *remote, uint64_t *ret_top,
-			    struct thread_status *ret_status)
-{
-	const struct proc *proc = remote->stop->proc;
-	_cleanup_(maps_free) struct maps maps = { 0 };
-	struct error *err = NULL;
-
-	/* the list of all mappings takes longer to read than all else here, with threads held */
-	if (proc->maps_before) {
-		err = choose_by(remote, proc->maps_before, ret_top, ret_status);
-		if (!err && *ret_top && has_block(remote))
-			return NULL;
-		error_free(err);
-	}
-	err = maps_read(proc, &maps);
-	if (!err)
-		err = choose_by(remote, &maps, ret_top, ret_status);
-	if (!err && !*ret_top)
-		err = error_new(ERROR_FAILED,
-				"no held thread of process %d can be borrowed for a system call",
-				proc->pid);
-	return err;
 }
 
 /* ---- frame ----------------------------------------------------------------------------------- */
@@ -200,114 +106,6 @@ static struct error *blame_end(const struct stop *stop, struct error *err)
 	return err;
 }
 
-/* ---- filters --------------------------------------------------------------------------------- */
-
-static struct error *refuse(const struct remote *remote, long number, uint32_t answer)
-{
-	char text[FILTERS_TEXT_SIZE];
-
-	return error_new(ERROR_REFUSED, "process %d (%s): its filter %s for %s",
-			 remote->stop->proc->pid, remote->stop->proc->comm,
-			 filters_text(answer, text), fence_call_name(number));
-}
-
-/* (E4) The answers of the borrowed thread's filters. NULL: its filters can't be read. */
-static struct answers *read_answers(struct remote *remote)
-{
-	struct answers *answers = &remote->stop->proc->answers;
-
-	if (remote->generation && remote->generation == answers->generation)
-		return answers;
-	if (answers_read(answers, remote_thread(remote)) != FILTERS_READ)
-		return NULL;
-	remote->generation = answers->generation;
-	return answers;
-}
-
-/* The `syscall` instruction's address, plus its length, is what a filter sees. */
-static uint32_t ask(struct remote *remote, long number, const uint64_t args[6], taddr from)
-{
-	const struct proc *proc = remote->stop->proc;
-	struct bpf_call call = fence_call(number, args, from.v + 2);
-
-	if (judged_is(proc))
-		return verdict_answer(&proc->verdict, number, args);
-	struct answers *answers = read_answers(remote);
-	if (!answers)
-		return SECCOMP_RET_KILL_PROCESS;
-	return answers_allow(answers, number, args) ? SECCOMP_RET_ALLOW :
-						      filters_answer(&answers->filters, &call);
-}
-
-static struct error *check_call(struct remote *remote, long number, const uint64_t args[6],
-				taddr from)
-{
-	uint32_t answer = ask(remote, number, args, from);
-
-	return filters_is_allowed(answer) ? NULL : refuse(remote, number, answer);
-}
-
-bool remote_is_allowed(struct remote *remote, long number, const uint64_t args[6], taddr from,
-		       bool open)
-{
-	if (!remote->filtered)
-		return true;
-	if (!open || judged_is(remote->stop->proc)) /* a verdict is one for all descriptors */
-		return filters_is_allowed(ask(remote, number, args, from));
-	struct answers *answers = read_answers(remote);
-	return answers && answers_allow(answers, number, args);
-}
-
-/* Goes home by rt_sigreturn if the controller is killed (H14): not where that kills. */
-static struct error *check_way_home(const struct remote *remote)
-{
-	static const uint64_t none[6];
-	struct proc *proc = remote->stop->proc;
-	size_t row = fence_find_row(SYS_rt_sigreturn, none);
-	uint32_t answer = judged_is(proc) ?
-				  verdict_answer(&proc->verdict, SYS_rt_sigreturn, none) :
-				  answers_ask(&proc->answers, row);
-
-	return filters_is_allowed(answer) ? NULL : refuse(remote, SYS_rt_sigreturn, answer);
-}
-
-/* (S6) Not in a thread that launch holds, with other options of ptrace than a stop's. */
-static bool may_suspend(const struct remote *remote)
-{
-	const struct proc *proc = remote->stop->proc;
-
-	return proc->may_suspend && remote->gadgets.restorer.v &&
-	       remote_thread(remote) != proc->held_tid;
-}
-
-/* A command that we started inherits our filters: they allow it what they allow us. */
-static bool has_our_filters(const struct proc *proc, const struct thread_status *theirs)
-{
-	struct thread_status ours;
-
-	if (!proc->inherits)
-		return false;
-	_cleanup_error_ struct error *err = proc_status_read(getpid(), getpid(), &ours);
-	return !err && ours.seccomp == theirs->seccomp && ours.filters == theirs->filters;
-}
-
-static struct error *read_filters(struct remote *remote, const struct thread_status *status)
-{
-	const struct proc *proc = remote->stop->proc;
-
-	if (!status->seccomp || has_our_filters(proc, status))
-		return NULL;
-	remote->filtered = true;
-	if (judged_is(proc)) {
-		struct error *err = judged_check(proc, remote_thread(remote));
-
-		return err ? err : check_way_home(remote);
-	}
-	if (status->seccomp != 2 || !read_answers(remote))
-		return error_wrap(fence_unreadable(), "process %d (%s)", proc->pid, proc->comm);
-	return check_way_home(remote);
-}
-
 static void free_remote(struct remote *remote)
 {
 	if (remote)
@@ -349,8 +147,9 @@ struct error *remote_begin(struct stop *stop, struct remote **ret_remote)
 		return error_new(ERROR_FAILED, "out of memory");
 	remote->stop = stop;
 	remote->spins = has_processors();
-	if ((err = choose(remote, &top, &status)) ||
-	    (err = read_filters(remote, &status)) || (err = build_frame(remote, top, &status)) ||
+	if ((err = remote_choose(remote, &top, &status)) ||
+	    (err = remote_filters_read(remote, &status)) ||
+	    (err = build_frame(remote, top, &status)) ||
 	    (err = mem_write(stop->proc, taddr_of(remote->frame.low), remote->frame.bytes,
 			     remote->frame.size)))
 		return blame_end(stop, err);
@@ -397,100 +196,6 @@ taddr remote_room(const struct remote *remote)
 
 /* ---- call ------------------------------------------------------------------------------------ */
 
-static struct error *note_end(struct remote *remote, int status)
-{
-	struct held *held = &remote->stop->threads.items[remote->index];
-
-	held->state = HELD_GONE;
-	if (held->tid == remote->stop->proc->pid) {
-		remote->stop->proc->reaped = true;
-		remote->stop->proc->reaped_status = status;
-	}
-	return held_gone(remote->stop);
-}
-
-/* Waits for the thread's report. The first moments without sleeping, if there is a processor for
- * the thread beside ours: most calls take less time than a processor needs to wake up. A thread
- * that doesn't report in this time is likely to wait for our processor, now and at each further
- * call. */
-static void await_report(struct remote *remote, unsigned round)
-{
-	if (round >= REMOTE_SPINS)
-		remote->spins = false;
-	if (!remote->spins)
-		held_block(remote_thread(remote), round);
-}
-
-/* Asks for an event stop each time, as the kernel forgets the request with any other stop. Lets
- * SIGSTOP through, which no mask holds back: the group-stop that follows doesn't keep us from going
- * on. */
-struct error *remote_run_until(struct remote *remote, int request, int wanted, bool event)
-{
-	uint64_t deadline = held_now_us() + REMOTE_CALL_US;
-	pid_t tid = remote_thread(remote);
-	int status, signal = 0;
-
-	for (;;) {
-		if ((event && ptrace(PTRACE_INTERRUPT, tid, 0, 0)) ||
-		    ptrace((enum __ptrace_request)request, tid, 0, signal))
-			return remote_ptrace_failed(remote, "go on with a system call");
-		for (unsigned round = 0;; round++) {
-			pid_t got = held_peek(tid, &status);
-
-			if (got == tid)
-				break;
-			if (got < 0 && errno != EINTR)
-				return held_gone(remote->stop);
-			if (held_now_us() > deadline)
-				return error_new(ERROR_FAILED,
-						 "a system call of thread %d doesn't return", tid);
-			await_report(remote, round);
-		}
-		if (!WIFSTOPPED(status))
-			return note_end(remote, status);
-		if (status >> 8 == wanted || (event && status >> 16 == PTRACE_EVENT_STOP))
-			return NULL;
-		signal = status >> 16 ? 0 : WSTOPSIG(status) & 0x7f;
-		if (WSTOPSIG(status) == (SIGTRAP | 0x80))
-			signal = 0;
-	}
-}
-
-/* (S7) */
-static bool set_dispatch_aside(struct remote *remote)
-{
-	const struct user_dispatch off = { 0 };
-
-	if (!user_dispatch_read(remote_thread(remote), &remote->dispatch))
-		return false;
-	uint64_t call = remote->gadgets.call.v, back = remote->gadgets.restorer.v;
-	const struct user_dispatch_away away = {
-		.stack = { remote->frame.low, remote->frame.low + remote->frame.size },
-		.call = { call, call + SYSCALL_AND_RET + 1 },
-		.back = { back, back + remote->gadgets.home + SYSCALL_AND_RET },
-	};
-	user_dispatch_guard(remote_thread(remote), &remote->dispatch, &away, &remote->guard);
-	return user_dispatch_write(remote_thread(remote), &off);
-}
-
-struct error *remote_enter(struct remote *remote, const struct user_regs_struct *regs,
-			   uint64_t open)
-{
-	uint64_t mask = ~open | remote->mask;
-	bool masks = !remote->entered || remote->paused;
-
-	/* first: with our registers the thread makes a call of ours, even if we are killed */
-	if (!remote->entered && is_dispatched(remote, remote->index) && !set_dispatch_aside(remote))
-		return remote_ptrace_failed(remote, "set the dispatch of system calls");
-	if (ptrace(PTRACE_SETREGS, remote_thread(remote), 0, regs))
-		return remote_ptrace_failed(remote, "set the registers");
-	if (masks && ptrace(PTRACE_SETSIGMASK, remote_thread(remote), sizeof(mask), &mask))
-		return remote_ptrace_failed(remote, "set the signal mask");
-	remote->entered = true;
-	remote->paused = false;
-	return NULL;
-}
-
 /* Lets the thread run from the stop before a call to the stop behind it. */
 static struct error *run_call(struct remote *remote)
 {
@@ -524,8 +229,8 @@ struct error *remote_call_now(struct remote *remote, long number, const uint64_t
 
 	assert(remote->borrowers && !remote->adrift);
 	if (remote->filtered)
-		err = check_call(remote, number, args, remote->gadgets.call);
-	bool suspend = err && may_suspend(remote);
+		err = remote_filters_check(remote, number, args, remote->gadgets.call);
+	bool suspend = err && remote_filters_may_suspend(remote);
 	if (err && !suspend)
 		return err;
 	error_free(err);
@@ -539,7 +244,7 @@ struct error *remote_call_now(struct remote *remote, long number, const uint64_t
 	regs.r10 = args[3];
 	regs.r8 = args[4];
 	regs.r9 = args[5];
-	if ((err = remote_enter(remote, &regs, 0)) ||
+	if ((err = remote_run_enter(remote, &regs, 0)) ||
 	    (err = suspend ? run_suspended(remote) : run_call(remote)))
 		return err;
 	if (ptrace(PTRACE_GETREGS, remote_thread(remote), 0, &regs))
@@ -555,63 +260,6 @@ struct error *remote_call(struct remote *remote, long number, const uint64_t arg
 	struct error *err = ahead_take(remote, number, args, ret_result, &taken);
 
 	return err || taken ? err : remote_call_now(remote, number, args, ret_result);
-}
-
-/* The function returned to the restorer, which is about to call rt_sigreturn: skips that call, so
- * that remote_end finds the frame unused. */
-static struct error *skip_sigreturn(struct remote *remote, struct user_regs_struct *regs)
-{
-	regs->orig_rax = (unsigned long long)-1;
-	if (ptrace(PTRACE_SETREGS, remote_thread(remote), 0, regs))
-		return remote_ptrace_failed(remote, "set the registers");
-	return remote_run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
-}
-
-struct error *remote_function(struct remote *remote, taddr function, const uint64_t args[3])
-{
-	struct user_regs_struct regs = remote->stop->threads.items[remote->index].regs;
-
-	assert(remote->borrowers == 1); /* set_adrift frees the remote of all borrowers */
-	if (remote->generation)
-		return error_new(ERROR_REFUSED,
-				 "process %d (%s): what a called function does may be against its "
-				 "filter of system calls (seccomp)",
-				 remote->stop->proc->pid, remote->stop->proc->comm);
-	struct user_dispatch dispatch;
-	if (user_dispatch_read(remote_thread(remote), &dispatch))
-		return error_new(ERROR_REFUSED,
-				 "process %d (%s) handles its own system calls, and so those of a "
-				 "called function",
-				 remote->stop->proc->pid, remote->stop->proc->comm);
-	if (!remote->gadgets.restorer.v || remote->frame.rsp % 16 != 8)
-		return error_new(ERROR_FAILED,
-				 "process %d has no code for a called function to return to",
-				 remote->stop->proc->pid);
-	regs.rip = function.v;
-	regs.rsp = remote->frame.rsp;
-	regs.rax = 0;
-	regs.orig_rax = (unsigned long long)-1;
-	regs.rdi = args[0];
-	regs.rsi = args[1];
-	regs.rdx = args[2];
-	regs.eflags &= ~REMOTE_DIRECTION_FLAG;
-	/* the function may run into a trap of ours (H10) */
-	struct error *err = remote_enter(remote, &regs, 1ULL << (SIGTRAP - 1));
-	remote->adrift = !err;
-	while (!err) {
-		err = remote_run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
-		if (!err && ptrace(PTRACE_GETREGS, remote_thread(remote), 0, &regs))
-			err = remote_ptrace_failed(remote, "read the registers");
-		if (err)
-			break;
-		if (regs.orig_rax == SYS_rt_sigreturn && regs.rsp == remote->frame.rsp + 8) {
-			err = skip_sigreturn(remote, &regs);
-			remote->adrift = err != NULL;
-			break;
-		}
-		err = remote_run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
-	}
-	return err;
 }
 
 /* ---- end ------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /*
- * remote_state.h - what remote.c and ahead.c share: the borrowed thread.
+ * remote_state.h - the borrowed thread from the inside: what remote.c, its parts and ahead.c share.
  */
 #ifndef DYNTRACE_REMOTE_STATE_H
 #define DYNTRACE_REMOTE_STATE_H
@@ -45,19 +45,47 @@ struct remote {
 	size_t xstate_size;
 };
 
+/* ---- remote.c ---- */
+
 struct error *remote_ptrace_failed(const struct remote *remote, const char *what);
-/* Do the thread's filters allow the call, made by the `syscall` at `from`? `open`: args[4] may be
- * any. */
-bool remote_is_allowed(struct remote *remote, long number, const uint64_t args[6], taddr from,
-		       bool open);
-/* Sets registers, and blocks all signals but those of `open`. */
-struct error *remote_enter(struct remote *remote, const struct user_regs_struct *regs,
-			   uint64_t open);
-/* Goes on with `request` until the thread reports a stop of the wanted kind (status >> 8), or, with
- * `event`, any event stop. */
-struct error *remote_run_until(struct remote *remote, int request, int wanted, bool event);
 /* Makes the call itself, whatever was made ahead. */
 struct error *remote_call_now(struct remote *remote, long number, const uint64_t args[6],
 			      int64_t *ret_result);
+
+/* ---- remote_choose.c, remote_dispatch.c ---- */
+
+/* Chooses the thread to borrow: notes it, and the gadgets. *ret_top: where its frame may end. */
+struct error *remote_choose(struct remote *remote, uint64_t *ret_top,
+			    struct thread_status *ret_status);
+/* (S7) Would our calls be dispatched in that thread? */
+bool remote_dispatch_is_on(const struct remote *remote, size_t index);
+/* (S7) Switches the dispatch of the borrowed thread off. A process of ours switches it on again if
+ * the controller is killed. False: errno says why not. */
+bool remote_dispatch_set_aside(struct remote *remote);
+
+/* ---- remote_filters.c ---- */
+
+/* Reads the filters of the borrowed thread, if it has any. Fails if they can't be read or judged,
+ * or forbid the way home. */
+struct error *remote_filters_read(struct remote *remote, const struct thread_status *status);
+/* Fails if the thread's filters forbid the call, made by the `syscall` at `from`. */
+struct error *remote_filters_check(struct remote *remote, long number, const uint64_t args[6],
+				   taddr from);
+/* Do the thread's filters allow the call, made by the `syscall` at `from`? `open`: args[4] may be
+ * any. */
+bool remote_filters_allow(struct remote *remote, long number, const uint64_t args[6], taddr from,
+			  bool open);
+/* (S6) May its filters be suspended? Not in a thread that launch holds, with other options of
+ * ptrace than a stop's. */
+bool remote_filters_may_suspend(const struct remote *remote);
+
+/* ---- remote_run.c ---- */
+
+/* Sets registers, and blocks all signals but those of `open`. */
+struct error *remote_run_enter(struct remote *remote, const struct user_regs_struct *regs,
+			       uint64_t open);
+/* Goes on with `request` until the thread reports a stop of the wanted kind (status >> 8), or, with
+ * `event`, any event stop. */
+struct error *remote_run_until(struct remote *remote, int request, int wanted, bool event);
 
 #endif
