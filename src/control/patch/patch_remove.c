@@ -196,7 +196,7 @@ static struct error *restore(struct removal *r)
 /* ---- threads -------------------------------------------------------------------------------- */
 
 /* Is the thread at the moved `syscall` before that boundary? A call that must not end with EINTR
- * was rewound to it (stop/held.c), behind the code of its guard. */
+ * was rewound to it (stop/held_rewind.c), behind the code of its guard. */
 static bool is_at_call(const struct patch_site *site, const struct patch_move *next, taddr rip)
 {
 	static const uint8_t code[] = { 0x0f, 0x05 };

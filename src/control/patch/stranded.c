@@ -60,7 +60,7 @@ static struct error *read_tramp(struct proc *proc, uint64_t rip, const struct pa
 }
 
 /* Does the moved `syscall` before that boundary begin at the offset? A call that isn't to end with
- * EINTR was rewound to it (stop/held.c), behind the code of its guard. */
+ * EINTR was rewound to it (stop/held_rewind.c), behind the code of its guard. */
 static bool is_call_before(const struct tramp_view *view, uint64_t offset, uint64_t boundary)
 {
 	return offset + CALL_LENGTH == boundary && boundary <= view->end.start &&

@@ -1,5 +1,5 @@
 /*
- * held.c - hold one thread: from PTRACE_SEIZE to PTRACE_DETACH.
+ * held.c - hold one thread: from its first report to PTRACE_DETACH. It is seized in held_seize.c.
  *
  * PTRACE_INTERRUPT asks for a PTRACE_EVENT_STOP. Until the thread gets there it can report other
  * stops first. Each is let through, and the request repeated, because the kernel forgets it with
@@ -14,15 +14,11 @@
  *   exec                   the caller's knowledge of the process is void: an error
  *   end                    forgotten
  */
-#include "control/base/now.h"
 #include "held.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -30,19 +26,16 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/now.h"
 #include "control/fence/fence.h"
 #include "control/fence/user_dispatch.h"
-#include "control/proc/judged.h"
 #include "control/proc/unreleased.h"
 #include "control/proc/proc_status.h"
-#include "restart.h"
+#include "held_rewind.h"
 #include "syscall_timeout.h"
 
-#define HELD_OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)
 #define HELD_KCMP_VM 1
 #define HELD_REAP_MS 1000
-#define HELD_LOOK_US 10000
-#define HELD_TRIES 50 /* to seize a thread, where nothing explains the refusal */
 
 uint64_t held_now_us(void)
 {
@@ -75,7 +68,7 @@ struct error *held_gone(const struct stop *stop)
 	return error_new(ERROR_GONE, "process %d has ended", stop->proc->pid);
 }
 
-static struct held *find(struct stop *stop, pid_t tid)
+struct held *held_find(struct stop *stop, pid_t tid)
 {
 	for (size_t i = 0; i < stop->threads.count; i++) {
 		if (stop->threads.items[i].tid == tid)
@@ -84,188 +77,23 @@ static struct held *find(struct stop *stop, pid_t tid)
 	return NULL;
 }
 
-static struct error *note(struct stop *stop, struct held held)
+struct error *held_note(struct stop *stop, struct held held)
 {
 	unreleased_take(held.tid);
-	if (find(stop, held.tid) || vec_push(&stop->threads, held))
+	if (held_find(stop, held.tid) || vec_push(&stop->threads, held))
 		return NULL;
 	ptrace(PTRACE_INTERRUPT, held.tid, 0, 0); /* it is let go of in its stop (H31) */
 	unreleased_add(held.tid, false);
 	return error_new(ERROR_FAILED, "out of memory");
 }
 
-static void rewind_late(pid_t tid);
-
-/* ---- seizing --------------------------------------------------------------------------------- */
-
-static void note_end(struct stop *stop, struct held *held, int status)
+void held_note_end(struct stop *stop, struct held *held, int status)
 {
 	held->state = HELD_GONE;
 	if (held->tid != stop->proc->pid)
 		return;
 	stop->proc->reaped = true;
 	stop->proc->reaped_status = status;
-}
-
-/* waitid reports stops too, whatever it is asked for: WNOWAIT leaves them for the main line. */
-static bool see_end(pid_t tid, int *ret_status)
-{
-	siginfo_t info = { 0 };
-
-	if (waitid(P_PID, (id_t)tid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) ||
-	    (info.si_code != CLD_EXITED && info.si_code != CLD_KILLED &&
-	     info.si_code != CLD_DUMPED))
-		return false;
-	return waitpid(tid, ret_status, WNOHANG | __WALL) == tid;
-}
-
-/* A new thread is ours from birth, but unknown to us if its creator was killed before it could
- * report the clone. */
-static void see_unknown_ends(const struct stop *stop)
-{
-	char buffer[4096] __attribute__((aligned(8)));
-	int fd = stop->task_fd < 0 ? -1 :
-				     openat(stop->task_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	ssize_t n;
-
-	while (fd >= 0 && (n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0) {
-		for (ssize_t at = 0; at < n;) {
-			const struct dirent64 *entry = (const void *)(buffer + at);
-			pid_t tid = (pid_t)atoi(entry->d_name);
-			int status;
-
-			if (tid > 0 && tid != stop->proc->pid)
-				(void)see_end(tid, &status);
-			at += entry->d_reclen;
-		}
-	}
-	if (fd >= 0)
-		close(fd);
-}
-
-/*
- * PTRACE_SEIZE blocks while a thread of the process is in execve. That execve waits until all other
- * threads are gone, and ours are gone only when we have seen their end. Without this function both
- * would wait for ever. Runs in a signal handler, while the main line is in PTRACE_SEIZE.
- */
-static void see_ends(void *data)
-{
-	struct stop *stop = data;
-
-	/* with thousands of threads a look takes longer than a tick: let the main line go on */
-	if (held_now_us() < stop->looked_us + HELD_LOOK_US)
-		return;
-	unreleased_settle();
-	for (size_t i = 0; i < stop->threads.count; i++) {
-		struct held *held = &stop->threads.items[i];
-		int status = 0;
-
-		if (!held->adopted && held->state != HELD_GONE && see_end(held->tid, &status))
-			note_end(stop, held, status);
-	}
-	see_unknown_ends(stop);
-	stop->looked_us = held_now_us();
-}
-
-unsigned held_options(const struct stop *stop)
-{
-	return HELD_OPTIONS |
-	       (stop->task_fd >= 0 ? PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK : 0);
-}
-
-static long seize(struct stop *stop, pid_t tid)
-{
-	unsigned options = held_options(stop);
-
-	stop->looked_us = held_now_us();
-	syscall_timeout_do(see_ends, stop);
-	long failed = ptrace(PTRACE_SEIZE, tid, 0, options);
-	int number = errno;
-	syscall_timeout_do(NULL, NULL);
-	errno = number;
-	return failed;
-}
-
-/* *ret_again: nothing explains the failure, so another try may succeed. */
-static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int number,
-				  bool *ret_ours, bool *ret_again)
-{
-	struct thread_status status;
-	struct thread_stat stat;
-	struct error *err;
-
-	*ret_ours = *ret_again = false;
-	if (number == ESRCH)
-		return NULL;
-	if (number != EPERM)
-		return error_errno(number, "cannot stop thread %d of process %d", tid,
-				   stop->proc->pid);
-	if ((err = proc_status_read_stat(tid, tid, &stat))) {
-		error_free(err); /* it has ended */
-		return NULL;
-	}
-	if (stat.state == 'Z' || stat.state == 'X')
-		return NULL;
-	/* first: up to here its late stop may come, and then it is let go and nobody's */
-	bool taken = unreleased_take(tid);
-	if (!taken && (err = proc_status_read(tid, tid, &status))) {
-		error_free(err);
-		return NULL;
-	}
-	if (taken || status.tracer == gettid()) {
-		*ret_ours = true;
-		return note(stop, (struct held){ .tid = tid, .sharer = sharer });
-	}
-	if (status.tracer)
-		return error_new(ERROR_FAILED, "process %d is already traced by pid %d",
-				 stop->proc->pid, status.tracer);
-	*ret_again = true;
-	return error_new(ERROR_NOT_PERMITTED,
-			 "not permitted to stop thread %d of process %d: run as root", tid,
-			 stop->proc->pid);
-}
-
-struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ours)
-{
-	unreleased_prepare_by(rewind_late);
-	/* the thread itself, and a child that each thread may be making */
-	if (!unreleased_reserve(2 * (stop->threads.count + 1)))
-		return error_new(ERROR_FAILED, "out of memory");
-	for (unsigned round = 0; seize(stop, tid); round++) {
-		bool again;
-		struct error *err = seize_failed(stop, tid, sharer, errno, ret_ours, &again);
-
-		if (!again || round >= HELD_TRIES)
-			return err;
-		/* a leader that an exec is about to replace can't be seized; its successor can */
-		error_free(err);
-		held_nap(round);
-	}
-	*ret_ours = true;
-	return note(stop, (struct held){ .tid = tid, .sharer = sharer });
-}
-
-static void ask(struct held *held)
-{
-	if (held->asked)
-		return;
-	held->since_us = held_now_us();
-	if (held->state == HELD_SEIZED)
-		ptrace(PTRACE_INTERRUPT, held->tid, 0, 0);
-	held->asked = true;
-}
-
-/* (S17) */
-void held_ask(struct stop *stop)
-{
-	for (int leader = 0; leader < 2; leader++) {
-		for (size_t i = 0; i < stop->threads.count; i++) {
-			struct held *held = &stop->threads.items[i];
-
-			if ((held->tid == stop->proc->pid) == leader)
-				ask(held);
-		}
-	}
 }
 
 /* Notes a child that the kernel attached us to: a thread, a process that shares the memory, or a
@@ -280,9 +108,11 @@ static struct error *note_child(struct stop *stop, pid_t parent)
 	snprintf(name, sizeof(name), "%lu", child);
 	bool thread = stop->task_fd >= 0 && !faccessat(stop->task_fd, name, F_OK, 0);
 	bool sharer = !thread && !syscall(SYS_kcmp, parent, child, HELD_KCMP_VM, 0, 0);
-	return note(stop, (struct held){ .tid = (pid_t)child, .sharer = sharer, .asked = true,
-					 .since_us = held_now_us(),
-					 .stray = !thread && !sharer });
+	return held_note(stop, (struct held){ .tid = (pid_t)child,
+					      .sharer = sharer,
+					      .asked = true,
+					      .since_us = held_now_us(),
+					      .stray = !thread && !sharer });
 }
 
 /* ---- stopping -------------------------------------------------------------------------------- */
@@ -299,71 +129,6 @@ struct error *held_set_regs(struct stop *stop, size_t index, const struct user_r
 	}
 	held->regs = *regs; /* S3 */
 	return NULL;
-}
-
-/* By ptrace: the memory is the thread's own, also if it runs another program than the caller
- * knows. */
-static bool is_syscall_at(pid_t tid, uint64_t at)
-{
-	for (unsigned before = 0; before <= 6; before += 6) { /* a page may end behind it */
-		errno = 0;
-		uint64_t word = (uint64_t)ptrace(PTRACE_PEEKTEXT, tid, at - before, 0);
-
-		if (!errno)
-			return (word >> (8 * before) & 0xffff) == 0x050f;
-	}
-	return false;
-}
-
-/* By a verdict over a process that was held: we can't read its filters, nor can the handler find
- * the process. */
-static volatile bool restart_is_forbidden;
-
-void held_note_verdict(const struct proc *proc)
-{
-	if (judged_is(proc) && proc->verdict.most && !filters_is_allowed(proc->verdict.restart))
-		restart_is_forbidden = true;
-}
-
-/* (S5) Would the kernel restart the call by restart_syscall, which a filter of the thread forbids?
- * Runs in a signal handler, too. */
-static bool may_not_restart(pid_t tid, const struct user_regs_struct *regs)
-{
-	static const uint64_t none[6];
-
-	if (!restart_with_rest(regs))
-		return false;
-	if (restart_is_forbidden)
-		return true;
-	struct bpf_call call = fence_call(SYS_restart_syscall, none, regs->rip);
-	for (unsigned i = 0; i < 6; i++)
-		call.unknown |= BPF_UNKNOWN_ARG(i);
-	return filters_forbid(tid, &call);
-}
-
-/* A call that was restarted before the filter came can't begin afresh: its arguments are lost. */
-static void rewind_regs(struct user_regs_struct *regs)
-{
-	restart_rewind(regs);
-	if (regs->rax != SYS_restart_syscall)
-		return;
-	regs->rip += 2;
-	regs->rax = (unsigned long long)-EINTR;
-}
-
-/* Rewinds at once, not at release: a controller killed in between then leaves no EINTR behind. */
-static void rewind_call(struct stop *stop, size_t index)
-{
-	struct held *held = &stop->threads.items[index];
-	struct user_regs_struct regs = held->regs;
-
-	if ((!restart_by_hand(&regs) && !may_not_restart(held->tid, &regs)) ||
-	    !is_syscall_at(held->tid, regs.rip - 2))
-		return;
-	rewind_regs(&regs);
-	struct error *err = held_set_regs(stop, index, &regs);
-	held->rewound = !err;
-	error_free(err);
 }
 
 bool held_has_signal(pid_t tid, uint64_t among)
@@ -385,20 +150,6 @@ bool held_has_signal(pid_t tid, uint64_t among)
 		}
 	}
 	return false;
-}
-
-/* Rewinds the call of a thread that stops when its stop was given up. Runs in a signal handler:
- * only ptrace. */
-static void rewind_late(pid_t tid)
-{
-	struct user_regs_struct regs;
-
-	if (ptrace(PTRACE_GETREGS, tid, 0, &regs) ||
-	    (!restart_by_hand(&regs) && !may_not_restart(tid, &regs)) ||
-	    held_has_signal(tid, ~0ULL) || !is_syscall_at(tid, regs.rip - 2))
-		return;
-	rewind_regs(&regs);
-	ptrace(PTRACE_SETREGS, tid, 0, &regs);
 }
 
 static bool is_plain(pid_t tid)
@@ -425,7 +176,7 @@ static struct error *stopped(struct stop *stop, size_t index)
 	held->state = HELD_STOPPED; /* S1, S3 */
 	held->rewound = false;
 	held->plain = stop->asks && !held->sharer && is_plain(held->tid);
-	rewind_call(stop, index);
+	held_rewind_call(stop, index);
 	return NULL;
 }
 
@@ -464,13 +215,14 @@ static struct error *on_takeover(struct stop *stop, size_t index)
 {
 	const struct held *held = &stop->threads.items[index];
 	pid_t leader = stop->proc->pid;
-	bool renamed = !held->sharer && held->tid != leader && !find(stop, leader);
+	bool renamed = !held->sharer && held->tid != leader && !held_find(stop, leader);
 
 	stop->executed |= held->tid == leader && proc_is_alive(stop->proc);
 	stop->threads.items[index].state = HELD_GONE;
 	if (renamed && stop->task_fd >= 0)
-		return note(stop, (struct held){ .tid = leader, .asked = true,
-						 .since_us = held_now_us() });
+		return held_note(
+			stop,
+			(struct held){ .tid = leader, .asked = true, .since_us = held_now_us() });
 	if (renamed)
 		unreleased_add(leader, stop->proc->own_child);
 	return NULL;
@@ -526,7 +278,7 @@ struct error *held_look(struct stop *stop, size_t index)
 		return NULL; /* the stop that it is in */
 	if (WIFSTOPPED(status))
 		return on_stop(stop, index, status);
-	note_end(stop, held, status);
+	held_note_end(stop, held, status);
 	return NULL;
 }
 
@@ -547,24 +299,6 @@ struct error *held_wait(struct stop *stop, size_t index, uint64_t deadline_us)
 
 /* ---- release --------------------------------------------------------------------------------- */
 
-/* Lets a rewound call end with EINTR after all, if a signal with a handler came meanwhile. */
-static void unwind_call(struct stop *stop, size_t index)
-{
-	struct held *held = &stop->threads.items[index];
-	struct user_regs_struct regs = held->regs;
-	struct thread_status status;
-	struct error *err = proc_status_read(held->tid, held->tid, &status);
-
-	if (err || !(status.pending & ~status.blocked & status.caught) ||
-	    !is_syscall_at(held->tid, regs.rip)) {
-		error_free(err);
-		return;
-	}
-	regs.rip += 2;
-	regs.rax = (unsigned long long)-EINTR;
-	error_free(held_set_regs(stop, index, &regs));
-}
-
 /* The thread isn't in its stop any more. Either it was killed: then we must see its end before
  * anybody else can. Or an exec made it another thread, which runs and is still ours. */
 static void reap(struct stop *stop, size_t index)
@@ -581,7 +315,7 @@ static void reap(struct stop *stop, size_t index)
 		if (got < 0 && errno != EINTR)
 			held->state = HELD_GONE;
 		else if (got > 0 && !WIFSTOPPED(status))
-			note_end(stop, held, status);
+			held_note_end(stop, held, status);
 		else if (got > 0 &&
 			 !ptrace(PTRACE_DETACH, held->tid, 0, status >> 16 ? 0 : WSTOPSIG(status)))
 			held->state = HELD_GONE;
@@ -619,14 +353,14 @@ void held_release(struct stop *stop, size_t index)
 	assert(index < stop->threads.count);
 	assert(!stop->remote); /* S2 */
 	if (held->state == HELD_STOPPED && held->rewound)
-		unwind_call(stop, index);
+		held_rewind_undo(stop, index);
 	if (held->state == HELD_STOPPED && held->adopted) {
 		int status;
 
 		/* its owner waits for the next stop; or for its end, if that is what we took */
 		if (waitpid(held->tid, &status, WNOHANG | __WALL) == held->tid &&
 		    !WIFSTOPPED(status))
-			note_end(stop, held, status);
+			held_note_end(stop, held, status);
 		note_release(stop, held);
 	}
 	if (held->state == HELD_STOPPED) {

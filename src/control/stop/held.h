@@ -68,7 +68,7 @@ struct stop {
 	bool raised; /* the caller's priority (realtime.h) */
 	bool starved; /* stop_one.c: a thread that was tried has no processor */
 	struct remote *remote; /* remote call in progress; NULL: none */
-	uint64_t looked_us; /* held.c: time of the last look for ends, or of the last seize */
+	uint64_t looked_us; /* held_seize.c: time of the last look for ends, or of the last seize */
 	uint64_t longest_us; /* for which a thread was held that is let go */
 	long alone_number; /* sharers.c */
 	struct tids alone_threads;
@@ -76,8 +76,6 @@ struct stop {
 	bool spares; /* threads that compute aren't seized yet (S16) */
 };
 
-/* Remembers what the verdict over the process's filters, if there is one, says to restarts. */
-void held_note_verdict(const struct proc *proc);
 uint64_t held_now_us(void);
 /* Options of ptrace with which the stop seizes threads. */
 unsigned held_options(const struct stop *stop);
@@ -93,6 +91,14 @@ struct error *held_gone(const struct stop *stop);
 /* Is one of these signals (bit n - 1 is signal n) on its way to the thread, which is in a ptrace
  * stop? Runs in a signal handler, too. */
 bool held_has_signal(pid_t tid, uint64_t among);
+
+/* The thread in the list; NULL: it isn't there. */
+struct held *held_find(struct stop *stop, pid_t tid);
+/* Adds a thread that is ours to the list, if it isn't there. Without memory it is let go in its
+ * stop (H31). */
+struct error *held_note(struct stop *stop, struct held held);
+/* Notes the end of a thread, which was seen with that status. */
+void held_note_end(struct stop *stop, struct held *held, int status);
 
 /* Seizes one thread, which runs on, and notes it. *ret_ours stays false if it is gone already. */
 struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ours);

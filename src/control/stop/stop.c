@@ -16,6 +16,7 @@
 #include "realtime.h"
 #include "restart.h"
 #include "rseq.h"
+#include "held_rewind.h"
 #include "stop_parts.h"
 #include "syscall_timeout.h"
 
@@ -29,7 +30,7 @@ struct error *stop_new(struct proc *proc, bool all, struct stop **ret_stop)
 	if (!stop)
 		return error_new(ERROR_FAILED, "out of memory");
 	*stop = (struct stop){ .proc = proc, .task_fd = -1 };
-	held_note_verdict(proc);
+	held_rewind_note_verdict(proc);
 	snprintf(path, sizeof(path), "/proc/%d/task", proc->pid);
 	if (all)
 		stop->task_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
