@@ -10,6 +10,7 @@
 #include "control/session/own_probes/traps.h"
 #include "control/session/state/switches.h"
 #include "garbage.h"
+#include "control/session/memory/site_notes.h"
 #include "place.h"
 #include "session.h"
 
@@ -134,10 +135,10 @@ static void discard(struct session *session, struct site *site)
 	if (site->patch.state != PATCH_PLANNED) {
 		garbage_add(session, site);
 		if (!garbage_is_in_text(site))
-			place_unnote(session, site);
+			site_notes_remove(session, site);
 		return;
 	}
-	place_unnote(session, site);
+	site_notes_remove(session, site);
 	if (session->agent) /* else nothing is noted yet */
 		traps_forget(session, site);
 	planner_free_site(site, session->code);

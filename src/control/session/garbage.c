@@ -14,7 +14,7 @@
 #include "control/tracers/dispatch.h"
 #include "control/tracers/loading/loading.h"
 #include "info.h"
-#include "place.h"
+#include "control/session/memory/site_notes.h"
 #include "session.h"
 #include "tracepoints.h"
 
@@ -124,7 +124,7 @@ struct error *garbage_take_out(struct session *session)
 		count ? patch_remove(session->proc, patches, count, 0, NULL, &idle, &stats) : NULL;
 	for (size_t i = 0; i < count; i++) {
 		if (!garbage_is_in_text(site_of(patches[i])))
-			place_unnote(session, site_of(patches[i]));
+			site_notes_remove(session, site_of(patches[i]));
 	}
 	return error;
 }

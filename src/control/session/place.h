@@ -16,8 +16,5 @@ void place_free(struct session *session);
  */
 struct error *place_list(struct session *session, const struct tracepoint_list *list,
 			 struct stop *held);
-/* Notes a site in the control page for the next controller; takes the note away. */
-struct error *place_note(struct session *session, struct site *site);
-void place_unnote(struct session *session, struct site *site);
 
 #endif

@@ -14,6 +14,7 @@
 #include "info.h"
 #include "garbage.h"
 #include "place.h"
+#include "control/session/memory/site_notes.h"
 #include "control/session/own_probes/fencing.h"
 #include "control/session/own_probes/library_notice.h"
 #include "control/session/own_probes/own_probes.h"
@@ -49,6 +50,7 @@ static const struct {
 	{ unwinding_create, unwinding_free },
 	{ library_notice_create, library_notice_free },
 	{ place_create, place_free },
+	{ site_notes_create, site_notes_free },
 	{ garbage_create, garbage_destroy },
 	{ recording_create, recording_free },
 	{ children_create, children_free },

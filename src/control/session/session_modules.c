@@ -16,7 +16,7 @@
 #include "control/base/cleanup.h"
 #include "control/base/interrupt.h"
 #include "control/base/now.h"
-#include "arrival_index.h"
+#include "control/session/state/arrival_index.h"
 #include "change.h"
 #include "garbage.h"
 #include "control/exits/exits.h"

@@ -145,6 +145,7 @@ struct session {
 	struct old_probes *old_probes; /* session/takeover/old_probes.c; NULL: none */
 	struct placing *placing; /* session/place.c */
 	struct recording *recording; /* session/recording.c */
+	struct site_notes *site_notes; /* session/memory/site_notes.c */
 	struct traps *traps; /* session/own_probes/traps.c */
 	struct unwinding *unwinding; /* session/own_probes/unwinding.c */
 	struct wake *wake; /* session/wake.c; NULL: session_fd was never called */

@@ -1,4 +1,4 @@
-#include "control/session/arrival_index.h"
+#include "arrival_index.h"
 
 #include <assert.h>
 #include <stdlib.h>

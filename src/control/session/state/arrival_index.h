@@ -8,7 +8,7 @@
 #ifndef DYNTRACE_ARRIVAL_INDEX_H
 #define DYNTRACE_ARRIVAL_INDEX_H
 
-#include "control/session/state/session_state.h"
+#include "session_state.h"
 
 struct waiting {
 	struct tracepoint *tracepoint;

@@ -1,5 +1,5 @@
 /*
- * mapping.c
+ * mapping.c - map memory in the target, through one borrowed thread.
  *
  * Places of windows are chosen before the stop, from a list of mappings that may be outdated by the
  * time of the stop. A window is only ever mapped where nothing is mapped. If its place is taken
