@@ -6,6 +6,10 @@
 
 #include "control/session/state/session_state.h"
 
+/* Finds tracepoints by name, else by glob, in the order of session->tracepoints. Caller frees the
+ * list. */
+struct error *commands_find(const struct session *session, const char *pattern,
+			    struct tracepoint_list *ret_list);
 /* Places all tracepoints of the list, or leaves none of their sites behind. */
 struct error *commands_place(struct session *session, struct tracepoint_list *list);
 /* Gives the old tracepoint's place in the list, its name and its counts to the heir. */
