@@ -45,6 +45,20 @@ struct error *trace_beside_run(struct trace_run *run);
 
 /* Must recording end: Ctrl-C, --for, the end of the target? */
 bool trace_beside_is_over(const struct beside *beside);
+/* A tracepoint of ours; NULL: the name isn't one. */
 struct own *trace_beside_find(const struct beside *beside, const char *name);
+
+/* ---- beside_requests.c ---- */
+
+/* Asks whether the controller has the process, and where its trace is. */
+struct error *beside_requests_look_up(struct beside *beside);
+/* Adds the tracepoints of one WHAT, and notes their names. */
+struct error *beside_requests_add(struct beside *beside, const struct option_value *value);
+/* Removes all that were added. The first error counts. */
+struct error *beside_requests_remove(struct beside *beside);
+/* Reads the counts, takes the tracepoints out, and has all events written. */
+struct error *beside_requests_end(struct beside *beside);
+/* Prints a note of the controller's, and notes whether it leaves the process to us. */
+struct error *beside_requests_note(void *context, const struct wire_message *answer);
 
 #endif
