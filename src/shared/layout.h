@@ -68,7 +68,9 @@
  * (B11) Each published chunk adds one to dt_pool.wake. A thread that raises `wake` wakes a
  *      controller that sleeps if `wake` has reached wake_at, which is at most DT_WAKE_CHUNKS more
  *      than the controller has seen: so the controller reads several chunks at once, and few hits
- *      pay for waking it. What can't wait for more chunks adds DT_WAKE_CHUNKS.
+ *      pay for waking it. What can't wait for more chunks adds DT_WAKE_CHUNKS: a question, and a
+ *      thread that takes the last chunk or finds none. Where others keep nearly all of them, no
+ *      more may be published.
  *
  * (N1) A thread that passes the place where the loader reports a new list of libraries to debuggers
  *      raises dt_pool.modules_asked: the new value is its ticket. With DT_WAIT_MODULES it waits

@@ -174,15 +174,17 @@ static void chunk_wipe(const struct dt_control *control, uint32_t index)
 }
 
 /* Many threads that hit once and end leave many chunks, which only the controller can take: wake it
- * before they run out. */
+ * before they run out. And with the last one: published chunks may be fewer than those for which it
+ * is woken (B11). */
 static void chunk_count_out(const struct dt_control *control, uint32_t index)
 {
 	bool small = index < control->small_count;
 	struct dt_pool *pool = agent_pool(control);
 	int32_t left = __atomic_sub_fetch(small ? &pool->small_free : &pool->big_free, 1,
 					  __ATOMIC_RELAXED);
+	int32_t few = small ? (int32_t)control->small_count / 2 : 1;
 
-	if (small && left < (int32_t)control->small_count / 2 && !(left & CHUNK_TELL_MASK))
+	if (left < few && !(left & CHUNK_TELL_MASK))
 		chunk_wake(control);
 }
 
@@ -291,5 +293,8 @@ bool chunk_prepare(const struct dt_control *control, struct dt_slot *slot, uint3
 			return true;
 		chunk_publish(control, slot, false);
 	}
-	return chunk_take(control, slot);
+	if (chunk_take(control, slot))
+		return true;
+	chunk_wake(control); /* B11 */
+	return false;
 }

@@ -125,6 +125,46 @@ static void test_small_pool(void **unused)
 	rig_down();
 }
 
+/* Other threads keep all chunks but so many. */
+static void keep_all_but(uint32_t small, uint32_t big)
+{
+	uint64_t *words = (uint64_t *)((char *)rig_pool + dt_words_offset());
+
+	for (uint32_t i = small; i < SMALL + BIG - big; i++)
+		words[i] = DT_CHUNK_WORD(1, 99, DT_CHUNK_OWNED);
+	rig_pool->small_free = (int32_t)small;
+	rig_pool->big_free = (int32_t)big;
+}
+
+/* A thread that finds no room wakes the controller, if fewer chunks than it waits for are
+ * published: no more will be. */
+static void test_no_room(void **unused)
+{
+	rig_up(SMALL, BIG, 0);
+	keep_all_but(0, 1);
+	assert_true(rig_hit(RIG_BARE, 0)); /* has the last one */
+	begin_sleep(rig_pool->wake);
+	while (rig_hit(RIG_BARE, 0))
+		;
+	assert_int_equal(rig_pool->waiting, 0);
+	assert_int_equal(pthread_join(sleeper, NULL), 0);
+	rig_down();
+}
+
+/* So does the one that takes the last chunk: others may be without one. */
+static void test_last_chunk(void **unused)
+{
+	rig_up(SMALL, BIG, 0);
+	keep_all_but(0, DT_WAKE_CHUNKS - 1);
+	begin_sleep(rig_pool->wake);
+	publish(DT_WAKE_CHUNKS - 3);
+	expect_sleep();
+	publish(1);
+	assert_int_equal(rig_pool->waiting, 0);
+	assert_int_equal(pthread_join(sleeper, NULL), 0);
+	rig_down();
+}
+
 static void *ask(void *unused)
 {
 	rig_hit_raw(DT_ASK_EXEC, 0, 0);
@@ -165,7 +205,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_chunks),	   cmocka_unit_test(test_chunks_before),
-		cmocka_unit_test(test_small_pool), cmocka_unit_test(test_question),
+		cmocka_unit_test(test_small_pool), cmocka_unit_test(test_no_room),
+		cmocka_unit_test(test_last_chunk), cmocka_unit_test(test_question),
 		cmocka_unit_test(test_liar),
 	};
 
