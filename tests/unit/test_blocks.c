@@ -142,6 +142,22 @@ static void test_bounded(void **unused)
 	finish(&trace, (uint64_t)PACKETS * EVENTS);
 }
 
+/* So is that of a trace which is cut into pieces: their files aren't written any more, and keep
+ * what they have until the end. */
+static void test_pieces(void **unused)
+{
+	struct rig_trace trace;
+
+	make(&trace);
+	writer_set_limits(trace.writer, &(struct writer_limits){ .rotate_ns = 1 });
+	for (unsigned i = 0; i < PACKETS / 8; i++) {
+		put(&trace, 1, EVENTS);
+		RIG_OK(writer_tick(trace.writer));
+	}
+	assert_int_equal(asked, 0);
+	finish(&trace, (uint64_t)(PACKETS / 8) * EVENTS);
+}
+
 /* No blocks are to be had: the writer asks once, and the writes tell whether the disk is full. An
  * interrupted call is made again. */
 static void test_refused(void **unused)
@@ -173,6 +189,7 @@ int main(void)
 		cmocka_unit_test(test_short_packets),
 		cmocka_unit_test(test_other_file_system),
 		cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_refused),
 	};
 

@@ -72,14 +72,17 @@ struct error *writer_put_bytes(const struct trace_writer *writer, int fd, const 
 }
 
 /* Only where that was measured to gain something: tmpfs is slower for it. Not for bounded traces,
- * whose space on disk counts. */
+ * whose space on disk counts, nor for others in pieces: files of older ones keep what they have
+ * until the end. */
 static bool writer_takes_blocks(struct trace_writer *writer, int fd)
 {
+	const struct writer_limits *limits = &writer->limits;
 	struct statfs st;
 
 	if (!writer->knows_blocks) {
 		writer->knows_blocks = true;
-		writer->takes_blocks = !writer_is_bounded(writer) && !fstatfs(fd, &st) &&
+		writer->takes_blocks = !limits->max_size && !limits->max_files &&
+				       !limits->rotate_ns && !fstatfs(fd, &st) &&
 				       st.f_type == EXT4_SUPER_MAGIC;
 	}
 	return writer->takes_blocks;
