@@ -4,6 +4,7 @@
  */
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 
 #include "control/ctf/metadata.h"
@@ -13,6 +14,9 @@
 #define PACKET (sizeof(struct metadata_packet) + EVENTS * 8)
 #define PACKETS 400
 #define FIRST (1u << 20) /* a shorter trace asks for none */
+#define THREADS 16
+#define DISK (64u << 20)
+#define RESERVE (DISK / 16) /* of which the writer takes nothing */
 
 static long file_system; /* type that fstatfs tells */
 static int failure; /* errno of fallocate; 0: it succeeds */
@@ -20,6 +24,7 @@ static unsigned asked; /* calls of fallocate */
 static uint64_t blocks; /* bytes that it gave */
 static ino_t file; /* of the last call, and the end of its blocks */
 static off_t end;
+static uint64_t disk_left; /* at the beginning; 0: nobody asks */
 static uint64_t clock_now;
 
 /* The ones that the writer calls. */
@@ -28,6 +33,23 @@ int fstatfs(int fd, struct statfs *ret_stat)
 	(void)fd;
 	memset(ret_stat, 0, sizeof(*ret_stat));
 	ret_stat->f_type = file_system;
+	return 0;
+}
+
+static uint64_t left(void)
+{
+	return disk_left > blocks ? disk_left - blocks : 0;
+}
+
+int fstatvfs(int fd, struct statvfs *ret_stat)
+{
+	(void)fd;
+	memset(ret_stat, 0, sizeof(*ret_stat));
+	if (!disk_left) /* a file system that doesn't tell */
+		return 0;
+	ret_stat->f_frsize = 1;
+	ret_stat->f_blocks = DISK;
+	ret_stat->f_bavail = left();
 	return 0;
 }
 
@@ -57,28 +79,32 @@ static void make(struct rig_trace *trace)
 	blocks = 0;
 	failure = 0;
 	end = 0;
+	disk_left = 0;
 	clock_now = 1000;
 	file_system = EXT4_SUPER_MAGIC;
 	rig_open_trace(trace);
 }
 
-/* Writes packets of that many bare events. */
-static void put(struct rig_trace *trace, unsigned packets, size_t count)
+/* Writes a packet of that many bare events. */
+static struct error *put_one(struct rig_trace *trace, uint64_t stream, size_t count)
 {
 	static uint64_t events[EVENTS];
+	struct packet packet = { .begin = clock_now + 1,
+				 .end = clock_now + count,
+				 .events = events,
+				 .size = count * 8,
+				 .count = count };
 
 	assert_true(count <= EVENTS);
-	for (unsigned n = 0; n < packets; n++) {
-		struct packet packet = { .begin = clock_now + 1,
-					 .end = clock_now + count,
-					 .events = events,
-					 .size = count * 8,
-					 .count = count };
+	for (size_t i = 0; i < count; i++)
+		events[i] = ++clock_now << 24 | RIG_BARE;
+	return writer_packet(trace->writer, stream, &packet);
+}
 
-		for (size_t i = 0; i < count; i++)
-			events[i] = ++clock_now << 24 | RIG_BARE;
-		RIG_OK(writer_packet(trace->writer, 1, &packet));
-	}
+static void put(struct rig_trace *trace, unsigned packets, size_t count)
+{
+	for (unsigned n = 0; n < packets; n++)
+		RIG_OK(put_one(trace, 1, count));
 }
 
 /* All events are in the trace. */
@@ -158,6 +184,29 @@ static void test_pieces(void **unused)
 	finish(&trace, (uint64_t)(PACKETS / 8) * EVENTS);
 }
 
+/* The disk has a rest that the writer leaves to others. It keeps to that, also when the files of
+ * many threads need more blocks at the same time; and it writes until only that rest is left. */
+static void test_reserve(void **unused)
+{
+	for (uint64_t most = DISK / 2; most <= DISK; most += DISK / 8) {
+		uint64_t count = 0;
+		struct rig_trace trace;
+		struct error *error;
+
+		make(&trace);
+		disk_left = most;
+		while (!(error = put_one(&trace, count % THREADS, EVENTS))) {
+			assert_true(left() >= RESERVE);
+			count++;
+		}
+		assert_int_equal(error_kind(error), ERROR_FULL);
+		error_free(error);
+		assert_true(left() < RESERVE + 2 * PACKET);
+		RIG_OK(writer_close(trace.writer));
+		rig_remove(&trace);
+	}
+}
+
 /* No blocks are to be had: the writer asks once, and the writes tell whether the disk is full. An
  * interrupted call is made again. */
 static void test_refused(void **unused)
@@ -190,6 +239,7 @@ int main(void)
 		cmocka_unit_test(test_other_file_system),
 		cmocka_unit_test(test_bounded),
 		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_reserve),
 		cmocka_unit_test(test_refused),
 	};
 

@@ -88,23 +88,36 @@ static bool writer_takes_blocks(struct trace_writer *writer, int fd)
 	return writer->takes_blocks;
 }
 
+/* Bytes to ask for behind a packet of `size`. What is asked for counts as written to the look at
+ * the free space, which leaves a rest to others: many files may ask at the same time. */
+static uint64_t writer_blocks_ahead(const struct trace_writer *writer, uint64_t size)
+{
+	uint64_t more = writer->bytes / (BLOCKS_SHARE * writer->streams.count);
+	uint64_t written = writer->bytes + size;
+	uint64_t room = writer->space_until > written ? writer->space_until - written : 0;
+
+	more = more < BLOCKS_MORE ? more : BLOCKS_MORE;
+	return more < room ? more : room;
+}
+
 void writer_take_blocks(struct trace_writer *writer, struct writer_lane *lane, uint64_t size)
 {
 	uint64_t need = lane->size + size;
-	uint64_t more = writer->bytes / (BLOCKS_SHARE * writer->streams.count);
 
 	if (size < BLOCKS_PACKET || writer->bytes < BLOCKS_TRACE || need <= lane->blocks ||
 	    !writer_takes_blocks(writer, lane->fd))
 		return;
 	uint64_t from = lane->blocks > lane->size ? lane->blocks : lane->size;
-	uint64_t to = need + (more < BLOCKS_MORE ? more : BLOCKS_MORE);
+	uint64_t to = need + writer_blocks_ahead(writer, size);
 	if (to > lane->size + lane->filler)
 		to = lane->size + lane->filler;
 	/* a full disk, or a quota: the write itself will tell */
-	if (fallocate(lane->fd, FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from)))
+	if (fallocate(lane->fd, FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from))) {
 		writer->takes_blocks = errno == EINTR;
-	else
-		lane->blocks = to;
+		return;
+	}
+	lane->blocks = to;
+	writer->space_until -= to - need;
 }
 
 struct metadata_packet writer_filler(const struct trace_writer *writer, uint64_t end,
