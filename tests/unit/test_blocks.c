@@ -24,6 +24,7 @@ static unsigned asked; /* calls of fallocate */
 static uint64_t blocks; /* bytes that it gave */
 static ino_t file; /* of the last call, and the end of its blocks */
 static off_t end;
+static uint64_t written;
 static uint64_t disk_left; /* at the beginning; 0: nobody asks */
 static uint64_t clock_now;
 
@@ -38,7 +39,9 @@ int fstatfs(int fd, struct statfs *ret_stat)
 
 static uint64_t left(void)
 {
-	return disk_left > blocks ? disk_left - blocks : 0;
+	uint64_t used = blocks > written ? blocks : written;
+
+	return disk_left > used ? disk_left - used : 0;
 }
 
 int fstatvfs(int fd, struct statvfs *ret_stat)
@@ -57,9 +60,16 @@ int fallocate(int fd, int mode, off_t at, off_t size)
 {
 	struct stat st;
 
-	assert_int_equal(mode, FALLOC_FL_KEEP_SIZE);
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_true(size > 0 && at + size <= st.st_size); /* inside of the filler */
+	if (mode == (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)) {
+		char bytes[64] = { 0 };
+
+		assert_true(pread(fd, bytes, sizeof(bytes), at) >= 0 && !bytes[0]); /* unused */
+		blocks -= (uint64_t)size;
+		return 0;
+	}
+	assert_int_equal(mode, FALLOC_FL_KEEP_SIZE);
 	if (file == st.st_ino)
 		assert_true(at >= end); /* nothing twice */
 	file = st.st_ino;
@@ -80,6 +90,7 @@ static void make(struct rig_trace *trace)
 	failure = 0;
 	end = 0;
 	disk_left = 0;
+	written = 0;
 	clock_now = 1000;
 	file_system = EXT4_SUPER_MAGIC;
 	rig_open_trace(trace);
@@ -185,7 +196,8 @@ static void test_pieces(void **unused)
 }
 
 /* The disk has a rest that the writer leaves to others. It keeps to that, also when the files of
- * many threads need more blocks at the same time; and it writes until only that rest is left. */
+ * many threads need more blocks at the same time; and it writes until only that rest is left, with
+ * no block that isn't used. */
 static void test_reserve(void **unused)
 {
 	for (uint64_t most = DISK / 2; most <= DISK; most += DISK / 8) {
@@ -196,12 +208,13 @@ static void test_reserve(void **unused)
 		make(&trace);
 		disk_left = most;
 		while (!(error = put_one(&trace, count % THREADS, EVENTS))) {
+			written = ++count * PACKET;
 			assert_true(left() >= RESERVE);
-			count++;
 		}
 		assert_int_equal(error_kind(error), ERROR_FULL);
 		error_free(error);
 		assert_true(left() < RESERVE + 2 * PACKET);
+		assert_true(blocks <= count * PACKET);
 		RIG_OK(writer_close(trace.writer));
 		rig_remove(&trace);
 	}
@@ -231,6 +244,24 @@ static void test_refused(void **unused)
 	finish(&trace, (uint64_t)(FIRST / PACKET + 3 + PACKETS / 4) * EVENTS);
 }
 
+/* What a file doesn't use may be what another one lacks: it gives that back. */
+static void test_given_back(void **unused)
+{
+	struct rig_trace trace;
+	uint64_t count = 0;
+
+	make(&trace);
+	for (; blocks <= count * PACKET && count < PACKETS; count++)
+		put(&trace, 1, EVENTS);
+	assert_true(blocks > count * PACKET);
+	failure = EDQUOT;
+	RIG_OK(put_one(&trace, 2, EVENTS));
+	count++;
+	assert_true(blocks <= count * PACKET);
+	put(&trace, PACKETS / 8, EVENTS); /* in the first one, too */
+	finish(&trace, (count + PACKETS / 8) * EVENTS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -241,6 +272,7 @@ int main(void)
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_reserve),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_given_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

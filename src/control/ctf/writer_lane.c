@@ -111,13 +111,46 @@ void writer_take_blocks(struct trace_writer *writer, struct writer_lane *lane, u
 	uint64_t to = need + writer_blocks_ahead(writer, size);
 	if (to > lane->size + lane->filler)
 		to = lane->size + lane->filler;
-	/* a full disk, or a quota: the write itself will tell */
-	if (fallocate(lane->fd, FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from))) {
-		writer->takes_blocks = errno == EINTR;
-		return;
+	if (!fallocate(lane->fd, FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from))) {
+		lane->blocks = to;
+		writer->space_until -= to - need;
+	} else if (errno != EINTR) {
+		lane->blocks = to; /* it may have got some */
+		/* a full disk, or a quota: the write itself will tell */
+		writer_give_blocks(writer);
 	}
-	lane->blocks = to;
-	writer->space_until -= to - need;
+}
+
+/* The header of the filler stays. False: nothing was given back. */
+static bool writer_give_lane(struct trace_writer *writer, size_t index)
+{
+	struct writer_lane *lane = &writer->lanes.items[index];
+	uint64_t from = writer_whole_pages(lane->size + sizeof(struct metadata_packet));
+	uint64_t to = lane->blocks;
+	_cleanup_close_ int opened = -1;
+	char name[WRITER_NAME_SIZE];
+
+	lane->blocks = 0;
+	if (to <= from)
+		return false;
+	if (lane->fd < 0) {
+		writer_lane_name(writer, index, name);
+		opened = writer->dir->open(writer->dir, name, false);
+	}
+	return !fallocate(lane->fd < 0 ? opened : lane->fd,
+			  FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
+			  (off_t)(to - from));
+}
+
+bool writer_give_blocks(struct trace_writer *writer)
+{
+	bool gave = false;
+
+	writer->knows_blocks = true;
+	writer->takes_blocks = false;
+	for (size_t i = 0; i < writer->lanes.count; i++)
+		gave |= writer_give_lane(writer, i);
+	return gave;
 }
 
 struct metadata_packet writer_filler(const struct trace_writer *writer, uint64_t end,
@@ -174,7 +207,7 @@ static uint64_t writer_lane_size(const struct trace_writer *writer, uint64_t nee
 		size = WRITER_LANE_MAX;
 	if (size < need)
 		size = need;
-	return (size + WRITER_PAGE - 1) / WRITER_PAGE * WRITER_PAGE;
+	return writer_whole_pages(size);
 }
 
 /* The lane that ends latest before `begin`, which wastes the least time. */

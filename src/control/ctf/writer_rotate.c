@@ -46,15 +46,10 @@ void writer_get_removed(const struct trace_writer *writer, struct writer_removed
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
-static uint64_t whole_pages(uint64_t bytes)
-{
-	return (bytes + WRITER_PAGE - 1) / WRITER_PAGE * WRITER_PAGE;
-}
-
 /* Space on disk of a file: packets, and the header of the filler behind them. */
 static uint64_t lane_bytes(const struct writer_lane *lane)
 {
-	return whole_pages(lane->size + sizeof(struct metadata_packet));
+	return writer_whole_pages(lane->size + sizeof(struct metadata_packet));
 }
 
 static uint64_t current_bytes(const struct trace_writer *writer)
@@ -69,7 +64,8 @@ static uint64_t current_bytes(const struct trace_writer *writer)
 /* The limit, without the metadata, its successor and the notes of it. */
 static uint64_t size_limit(const struct trace_writer *writer)
 {
-	uint64_t other = 3 * whole_pages(writer->metadata_size), most = writer->limits.max_size / 2;
+	uint64_t other = 3 * writer_whole_pages(writer->metadata_size);
+	uint64_t most = writer->limits.max_size / 2;
 
 	return writer->limits.max_size - (other < most ? other : most);
 }
@@ -187,7 +183,7 @@ static struct error *find_unnoted(struct trace_writer *writer, uint32_t part)
 			break;
 		if (fd < 0 || fstat(fd, &st))
 			return error_errno(fd < 0 ? -fd : errno, "cannot open '%s'", name);
-		piece.bytes += whole_pages((uint64_t)st.st_blocks * 512);
+		piece.bytes += writer_whole_pages((uint64_t)st.st_blocks * 512);
 	}
 	return piece.end == piece.first || insert_piece(writer, at, piece) ?
 		       NULL :
@@ -398,7 +394,7 @@ struct error *writer_rotate(struct trace_writer *writer, uint64_t need)
 	bool has_removed = false;
 	struct error *error = NULL;
 
-	need = need ? whole_pages(need) + WRITER_PAGE : 0;
+	need = need ? writer_whole_pages(need) + WRITER_PAGE : 0;
 	is_due |= writer->limits.max_size && current_bytes(writer) + need > piece_limit(writer);
 	if (is_due && writer->lanes.count)
 		error = end_piece(writer);
@@ -415,7 +411,7 @@ struct error *writer_rotate(struct trace_writer *writer, uint64_t need)
 
 bool writer_has_room(const struct trace_writer *writer, uint64_t need)
 {
-	return !writer->after || !is_over(writer, whole_pages(need) + WRITER_PAGE);
+	return !writer->after || !is_over(writer, writer_whole_pages(need) + WRITER_PAGE);
 }
 
 static bool has_piece(const struct trace_writer *writer, const struct writer_piece *wanted)
@@ -496,10 +492,22 @@ static struct error *say_full(const struct trace_writer *writer)
 			 writer->space_left >> 10, writer->directory);
 }
 
+/* Sets space_left; false: the file system doesn't tell. */
+static bool look_at_space(struct trace_writer *writer, int fd, uint64_t *ret_reserve)
+{
+	struct statvfs st;
+
+	if (fstatvfs(fd, &st) || !st.f_blocks)
+		return false;
+	uint64_t reserve = (uint64_t)st.f_blocks * st.f_frsize / SPACE_SHARE;
+	writer->space_left = (uint64_t)st.f_bavail * st.f_frsize;
+	*ret_reserve = reserve > SPACE_RESERVE ? SPACE_RESERVE : reserve;
+	return true;
+}
+
 struct error *writer_check_space(struct trace_writer *writer, int fd, uint64_t need)
 {
-	uint64_t now = now_ns();
-	struct statvfs st;
+	uint64_t now = now_ns(), reserve;
 
 	if (writer->is_full)
 		return say_full(writer);
@@ -507,16 +515,13 @@ struct error *writer_check_space(struct trace_writer *writer, int fd, uint64_t n
 		return NULL;
 	writer->space_look = now + SPACE_LOOK_NS;
 	writer->space_until = UINT64_MAX;
-	if (fstatvfs(fd, &st) || !st.f_blocks) /* a file system that doesn't tell */
+	if (!look_at_space(writer, fd, &reserve) ||
+	    (writer->space_left < reserve + need && writer_give_blocks(writer) &&
+	     !look_at_space(writer, fd, &reserve)))
 		return NULL;
-	uint64_t left = (uint64_t)st.f_bavail * st.f_frsize;
-	uint64_t reserve = (uint64_t)st.f_blocks * st.f_frsize / SPACE_SHARE;
-	if (reserve > SPACE_RESERVE)
-		reserve = SPACE_RESERVE;
-	writer->space_left = left;
-	writer->is_full = left < reserve + need;
+	writer->is_full = writer->space_left < reserve + need;
 	if (writer->is_full)
 		return say_full(writer);
-	writer->space_until = writer->bytes + (left - reserve) / 4;
+	writer->space_until = writer->bytes + (writer->space_left - reserve) / 4;
 	return NULL;
 }

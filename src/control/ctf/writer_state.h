@@ -106,6 +106,14 @@ struct error *writer_put_bytes(const struct trace_writer *writer, int fd, const 
 /* Asks for the blocks of a long packet of `size` bytes, and of some more, in an open lane: a file
  * system that finds blocks for each page by itself takes twice as long. */
 void writer_take_blocks(struct trace_writer *writer, struct writer_lane *lane, uint64_t size);
+/* All files give back the blocks that they don't use yet, and ask for none any more. False: there
+ * were none. */
+bool writer_give_blocks(struct trace_writer *writer);
+static inline uint64_t writer_whole_pages(uint64_t bytes)
+{
+	return (bytes + WRITER_PAGE - 1) / WRITER_PAGE * WRITER_PAGE;
+}
+
 /* The header of an empty packet of `size` bytes at the time `end`. */
 struct metadata_packet writer_filler(const struct trace_writer *writer, uint64_t end,
 				     uint64_t discarded, uint64_t sequence, uint64_t size);
