@@ -8,6 +8,7 @@
 #include <sys/vfs.h>
 
 #include "control/ctf/metadata.h"
+#include "control/ctf/writer_state.h"
 #include "rig.h"
 
 #define EVENTS 8192 /* bare, of a packet: as long as a big chunk */
@@ -53,6 +54,16 @@ int fstatvfs(int fd, struct statvfs *ret_stat)
 	ret_stat->f_frsize = 1;
 	ret_stat->f_blocks = DISK;
 	ret_stat->f_bavail = left();
+	return 0;
+}
+
+/* Files have the blocks that they were given. */
+int fstat(int fd, struct stat *ret_stat)
+{
+	if (syscall(SYS_fstat, fd, ret_stat))
+		return -1;
+	if (ret_stat->st_ino == file && end / 512 > ret_stat->st_blocks)
+		ret_stat->st_blocks = end / 512;
 	return 0;
 }
 
@@ -262,6 +273,33 @@ static void test_given_back(void **unused)
 	finish(&trace, (count + PACKETS / 8) * EVENTS);
 }
 
+static void ignore_packet(void *unused, const struct packet_seen *packet)
+{
+	(void)unused;
+	(void)packet;
+}
+
+/* Nor does a killed controller's file keep what the events lack that are saved later. */
+static void test_killed(void **unused)
+{
+	struct rig_trace trace;
+	struct writer_part part;
+	char path[PATH_MAX];
+	uint64_t count = 0;
+
+	make(&trace);
+	for (; blocks <= (count + 16) * PACKET && count < PACKETS; count++)
+		put(&trace, 1, EVENTS);
+	assert_true(blocks > count * PACKET);
+	writer_identify(trace.writer, &part, path, sizeof(path));
+	writer_free(trace.writer);
+	disk_left = blocks + RESERVE;
+	event_types_free(&trace.types);
+	RIG_OK(writer_reopen(path, &part, &trace.types, ignore_packet, NULL, &trace.writer));
+	RIG_OK(put_one(&trace, 1, EVENTS));
+	finish(&trace, (count + 1) * EVENTS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -273,6 +311,7 @@ int main(void)
 		cmocka_unit_test(test_reserve),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_given_back),
+		cmocka_unit_test(test_killed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -263,6 +263,9 @@ static struct error *read_lane(struct trace_writer *writer, int fd, const struct
 	if (lane->size + lane->filler < size && ftruncate(fd, (off_t)lane->size))
 		return error_errno(errno, "cannot cut off half a packet in '%s'",
 				   writer->directory);
+	/* the dead controller asked for some ahead */
+	if ((uint64_t)st.st_blocks * 512 > writer_whole_pages(lane->size + sizeof(*head)))
+		lane->blocks = lane->size + lane->filler;
 	return NULL;
 }
 
