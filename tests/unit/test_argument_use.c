@@ -64,6 +64,14 @@ static void close_program(struct program *program)
 
 #define CALLS_RAND "sub $8, %rsp\n call rand@plt\n mov %rax, %rdi\n add $8, %rsp\n"
 
+/* A function that is called twice, with all registers as they are behind other code. */
+#define PASSED_BESIDE(name, code)                                                 \
+	SHAPE("passed_beside_" name, "jmp *8(%rdi)")                              \
+	SHAPE("passes_beside_" name,                                              \
+	      "push %rbx\n" code "\n call shape_passed_beside_" name "\n pop %rbx\n ret") \
+	SHAPE("passes_also_beside_" name,                                         \
+	      "push %rbx\n" code "\n call shape_passed_beside_" name "\n pop %rbx\n ret")
+
 __asm__(".text\n"
 	SHAPE("nothing", "xor %eax, %eax\n ret")
 	SHAPE("reads", "mov %rsi, %rax\n ret")
@@ -163,7 +171,26 @@ __asm__(".text\n"
 	SHAPE("passes_pairs", "push %rbx\n mov %rdi, %rbx\n call shape_pair\n mov %rax, %rsi\n"
 			      "mov %rbx, %rdi\n call shape_passed_pair\n call shape_pair\n"
 			      "mov %rax, %rsi\n mov %rbx, %rdi\n call shape_passed_pair\n pop %rbx\n"
-			      "ret"));
+			      "ret")
+	/* arguments stay where they are beside calls that leave them alone: of a switch, */
+	SHAPE("switches_leaf", "mov shape_table(%rip), %rax\n jmp *%rax\n 1: ret\n"
+			       ".pushsection .data\n shape_table: .quad 1b\n .popsection")
+	PASSED_BESIDE("switch", "call shape_switches_leaf")
+	/* of one whose table may be shorter, as nobody compares the index with its length, */
+	SHAPE("loose_leaf", "and $3, %eax\n lea 4f(%rip), %r10\n movslq (%r10, %rax, 4), %rax\n"
+			    "add %r10, %rax\n jmp *%rax\n 1: ret\n 2: xor %esi, %esi\n ret\n"
+			    ".pushsection .rodata\n .p2align 2\n"
+			    "4: .long 1b - 4b, 1b - 4b, 1b - 4b, 2b - 4b\n .popsection")
+	PASSED_BESIDE("loose", "call shape_loose_leaf")
+	/* of what saves them */
+	SHAPE("saving_leaf", "sub $24, %rsp\n push %rdi\n mov %rsi, 16(%rsp)\n xor %edi, %edi\n"
+			     "xor %esi, %esi\n mov 16(%rsp), %rsi\n pop %rdi\n add $24, %rsp\n ret")
+	PASSED_BESIDE("saving", "call shape_saving_leaf")
+	/* and what is behind a call that doesn't come back is no part of the function */
+	SHAPE("trap", "ud2")
+	SHAPE("ending_leaf", "test %eax, %eax\n je 1f\n ret\n 1: call shape_trap")
+	SHAPE("behind_ending", "xor %esi, %esi\n ret")
+	SHAPE("keeps_beside_end", "call shape_ending_leaf\n mov %rsi, %rax\n ret"));
 
 static const struct {
 	const char *name;
@@ -226,6 +253,10 @@ static const struct {
 	{ "jumped", ARG0 },
 	{ "loops", ARGUMENTS_ALL },
 	{ "loops_apart", ARGUMENTS_ALL },
+	{ "passed_beside_switch", ARGUMENTS_ALL },
+	{ "passed_beside_loose", ARGUMENTS_ALL },
+	{ "passed_beside_saving", ARGUMENTS_ALL },
+	{ "keeps_beside_end", ARG1 },
 };
 
 /* I21, I22, I23, I24, I25 */

@@ -24,6 +24,7 @@ enum known_kind {
 
 struct known_value {
 	uint8_t kind, reg, width;
+	bool is_loose; /* no comparison tells `most`, but the size of a number or a mask */
 	uint32_t most;
 	uint64_t value, base;
 };
@@ -55,6 +56,7 @@ struct jump_table {
 	uint64_t at, base; /* of an entry of 4 bytes: what it is added to */
 	uint32_t count;
 	uint8_t width;
+	bool is_loose; /* it may be shorter: what is behind it isn't its own */
 };
 
 /* The table that an indirect jump reads; false: unknown. */

@@ -24,6 +24,9 @@ struct register_effect {
 	bool asks_vectors; /* test al, al: are there arguments in vector registers? */
 	uint8_t saves; /* the argument register that it stores to the stack; 0: something else */
 	int32_t save_area; /* where the first one would be, if all were stored side by side */
+	uint8_t pushes; /* the argument register that it pushes; 0: something else */
+	uint8_t loads; /* the argument register that it loads from the stack; 0: something else */
+	int32_t slot; /* where on the stack, if it saves, pushes or loads one */
 	bool writes_rax;
 	bool enters_kernel; /* a system call */
 	bool is_opaque; /* may read any register, or change where the function returns to */

@@ -14,7 +14,7 @@ struct use {
 	uint64_t address;
 	uint8_t reads; /* by an instruction that was found */
 	uint8_t doubts; /* perhaps, by what couldn't be followed */
-	uint8_t clobbers; /* callers count on nothing in these behind a call */
+	uint8_t clobbers; /* for certain, callers count on nothing in these behind a call */
 	uint8_t results; /* registers that may hold a part of its result */
 	bool is_variadic;
 	bool returns; /* a way to a return was found */

@@ -85,11 +85,14 @@ static struct import_use use_of(const struct bound_function *function)
 	return use;
 }
 
-/* call [rax]: may ask for a thread-local variable, and leave all other registers alone. */
-static bool may_be_descriptor(const struct insn *insn)
+/* call [rax]: may ask for a thread-local variable, and leave all other registers alone. A jump that
+ * wasn't followed may be one of a switch, in a function that leaves registers alone. */
+static bool may_leave_registers(const struct insn *insn)
 {
 	const ZydisDecodedOperand *operand = &insn->operands[0];
 
+	if (insn->flow == FLOW_JUMP_INDIRECT)
+		return true;
 	return operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
 	       operand->mem.base == ZYDIS_REGISTER_RAX &&
 	       operand->mem.index == ZYDIS_REGISTER_NONE && !operand->mem.disp.value;
@@ -102,7 +105,7 @@ struct import_use import_use_of(const struct symtab *symtab, const struct insn *
 
 	if (function)
 		return use_of(function);
-	if (may_be_descriptor(insn))
+	if (may_leave_registers(insn))
 		return (struct import_use){ .doubts = ARGUMENTS_ALL };
 	return (struct import_use){ .doubts = ARGUMENTS_ALL,
 				    .clobbers = ARGUMENTS_ALL,

@@ -82,6 +82,7 @@ static bool widen(struct known_value *value, const struct known_value *other)
 		return false;
 	if (other->most > value->most)
 		value->most = other->most;
+	value->is_loose |= other->is_loose;
 	return true;
 }
 
@@ -98,7 +99,8 @@ bool known_join(struct known_values *known, const struct known_values *other)
 			continue;
 		if (!widen(item, &theirs))
 			*item = (struct known_value){ .kind = KNOWN_NOTHING };
-		lost |= item->kind != before.kind || item->most != before.most;
+		lost |= item->kind != before.kind || item->most != before.most ||
+			item->is_loose != before.is_loose;
 	}
 	if (a->stands &&
 	    (!b->stands || a->reg != b->reg || a->width != b->width || a->number != b->number)) {
@@ -130,6 +132,14 @@ static struct known_value bound(unsigned width, uint32_t most)
 	return (struct known_value){ .kind = KNOWN_BOUND, .width = (uint8_t)width, .most = most };
 }
 
+static struct known_value loose_bound(unsigned width, uint32_t most)
+{
+	struct known_value value = bound(width, most);
+
+	value.is_loose = true;
+	return value;
+}
+
 static struct known_value number(uint64_t value, unsigned size)
 {
 	return (struct known_value){ .kind = KNOWN_NUMBER,
@@ -147,6 +157,7 @@ static struct known_value load_entry(const struct known_values *known,
 	    base.kind != KNOWN_NUMBER || index.kind != KNOWN_BOUND || index.width != 32)
 		return (struct known_value){ .kind = KNOWN_NOTHING };
 	return (struct known_value){ .kind = KNOWN_ENTRY,
+				     .is_loose = index.is_loose,
 				     .most = index.most,
 				     .value = base.value + (uint64_t)from->mem.disp.value };
 }
@@ -169,10 +180,11 @@ static struct known_value zero_extend(const struct known_values *known,
 	struct known_value value = find(known, register_of(from));
 	uint32_t most = most_of(from->size);
 
-	if (value.kind == KNOWN_BOUND && (value.width == 32 || value.width == from->size) &&
-	    value.most < most)
-		most = value.most;
-	return bound(32, most);
+	if (value.kind != KNOWN_BOUND || (value.width != 32 && value.width != from->size) ||
+	    value.most > most)
+		return loose_bound(32, most);
+	value.width = 32;
+	return value;
 }
 
 /* movsxd: of memory, or of a register whose highest bit is 0. */
@@ -221,7 +233,7 @@ static struct known_value and_mask(const struct insn *insn)
 	if (mask->type != ZYDIS_OPERAND_TYPE_IMMEDIATE || mask->imm.value.s < 0 ||
 	    mask->imm.value.s > NUMBER_MAX)
 		return (struct known_value){ .kind = KNOWN_NOTHING };
-	return bound(size < 32 ? size : 32, (uint32_t)mask->imm.value.u & most_of(size));
+	return loose_bound(size < 32 ? size : 32, (uint32_t)mask->imm.value.u & most_of(size));
 }
 
 /* What the first operand, a register, holds behind the instruction. */
@@ -318,8 +330,10 @@ static void note_bound(struct known_values *known, uint32_t most)
 
 	if (value.kind > KNOWN_BOUND || value.kind == KNOWN_NUMBER)
 		return;
+	if (value.kind == KNOWN_BOUND && value.width == 32 && value.most < most)
+		return;
 	if (value.kind == KNOWN_BOUND && value.width == 32 && value.most <= most_of(width))
-		value = bound(32, value.most < most ? value.most : most);
+		value = bound(32, most);
 	else
 		value = bound(width, most);
 	value.reg = known->compare.reg;
@@ -397,7 +411,8 @@ static bool read_pointers(const struct known_values *known, const ZydisDecodedOp
 		return false;
 	*ret_table = (struct jump_table){ .at = base.value + (uint64_t)operand->mem.disp.value,
 					  .count = index.most + 1,
-					  .width = 8 };
+					  .width = 8,
+					  .is_loose = index.is_loose };
 	return true;
 }
 
@@ -412,9 +427,11 @@ bool known_jump(const struct known_values *known, const struct insn *insn,
 	value = find(known, register_of(operand));
 	if (value.kind != KNOWN_TARGET || value.most >= ENTRIES_MAX)
 		return false;
-	*ret_table = (struct jump_table){
-		.at = value.value, .base = value.base, .count = value.most + 1, .width = 4
-	};
+	*ret_table = (struct jump_table){ .at = value.value,
+					  .base = value.base,
+					  .count = value.most + 1,
+					  .width = 4,
+					  .is_loose = value.is_loose };
 	return true;
 }
 

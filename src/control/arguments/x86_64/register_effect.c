@@ -255,11 +255,40 @@ static void note_save(const struct insn *insn, const struct stack_state *stack,
 		return;
 	effect->saves = bit;
 	effect->save_area = place - WORD * __builtin_ctz(bit);
+	effect->slot = place;
+}
+
+/* The argument register that a whole operand is; 0: none. */
+static uint8_t whole_register(const ZydisDecodedOperand *operand)
+{
+	return operand->type == ZYDIS_OPERAND_TYPE_REGISTER && operand->size == 64 ?
+		       bit_of(operand->reg.value) :
+		       0;
+}
+
+/* `before` and `stack`: around the instruction. */
+static void note_slot(const struct insn *insn, const struct stack_state *before,
+		      const struct stack_state *stack, struct register_effect *effect)
+{
+	if (insn->zydis.mnemonic == ZYDIS_MNEMONIC_PUSH) {
+		effect->pushes = whole_register(&insn->operands[0]);
+		effect->slot = stack->rsp;
+	} else if (insn->zydis.mnemonic == ZYDIS_MNEMONIC_POP) {
+		effect->loads = whole_register(&insn->operands[0]);
+		effect->slot = before->rsp;
+	} else if (insn->zydis.mnemonic == ZYDIS_MNEMONIC_MOV &&
+		   insn->operands[1].type == ZYDIS_OPERAND_TYPE_MEMORY) {
+		effect->loads = whole_register(&insn->operands[0]);
+		effect->slot = place_of(&insn->operands[1], before);
+	}
+	if (effect->slot == STACK_UNKNOWN)
+		effect->pushes = effect->loads = 0;
 }
 
 struct register_effect register_effect_of(const struct insn *insn, struct stack_state *stack)
 {
 	struct register_effect effect = { 0 };
+	const struct stack_state before = *stack;
 	bool clears = ignores_operand(insn);
 	uint16_t written = written_by(insn);
 
@@ -279,6 +308,7 @@ struct register_effect register_effect_of(const struct insn *insn, struct stack_
 	effect.touches = (uint8_t)(written & ARGUMENTS_ALL);
 	effect.writes_rax = written & BIT_RAX;
 	move_stack(insn, written, stack);
+	note_slot(insn, &before, stack, &effect);
 	if (stack->rsp != STACK_UNKNOWN && stack->rsp > 0)
 		effect.is_opaque = true;
 	return effect;

@@ -60,10 +60,13 @@ struct search {
 	struct level *level;
 	unsigned deeper; /* calls that may be followed */
 	unsigned steps;
+	bool is_loose; /* it may have followed jumps that nobody makes */
 	bool is_first; /* before the first branch, with rax as the caller left it */
 	uint64_t start, end; /* of the function's own code, by the unwind table */
 	uint8_t saved; /* registers that lie side by side in memory by now, from there on: */
 	int32_t save_area;
+	int32_t slots[ARGUMENT_REGISTERS]; /* where on the stack each one was saved last, */
+	uint8_t restored; /* and registers that are loaded from there again */
 	struct use use;
 };
 
@@ -180,6 +183,12 @@ static struct use callee_use(struct use_search *all, const struct insn *insn, in
 	return of_import(&import);
 }
 
+/* A path that can't be may lead out of the function, to whatever code is there. */
+static bool is_own(const struct search *search, const struct insn *insn)
+{
+	return insn->pc.v - search->start < search->end - search->start;
+}
+
 static void call(struct search *search, struct path *path, const struct insn *insn)
 {
 	struct use use = { 0 };
@@ -189,7 +198,8 @@ static void call(struct search *search, struct path *path, const struct insn *in
 		use = callee_use(search->all, insn, (int)search->deeper - 1);
 	search->use.reads |= use.reads & path->open;
 	search->use.doubts |= use.doubts & path->open;
-	search->use.clobbers |= use.clobbers;
+	if (is_own(search, insn))
+		search->use.clobbers |= use.clobbers;
 	search->use.is_cut |= use.is_cut;
 	path->open &= (uint8_t)~use.clobbers;
 }
@@ -209,6 +219,7 @@ static bool jump_by_table(struct search *search, const struct path *path, const 
 		if (!jump_table_target(symtab, &table, i, &to))
 			return false;
 	}
+	search->is_loose |= table.is_loose;
 	for (uint32_t i = 0; i < table.count; i++) {
 		if (jump_table_target(symtab, &table, i, &to))
 			add_path(search, path, to);
@@ -258,6 +269,17 @@ static void look_for_variadic(struct search *search, const struct insn *insn,
 	search->is_first = insn->flow == FLOW_NEXT && !effect->writes_rax;
 }
 
+/* A few functions save registers that others overwrite, and restore them: mcount. */
+static void look_for_restored(struct search *search, const struct register_effect *effect)
+{
+	uint8_t saved = effect->saves | effect->pushes;
+
+	if (saved)
+		search->slots[__builtin_ctz(saved)] = effect->slot;
+	if (effect->loads && search->slots[__builtin_ctz(effect->loads)] == effect->slot)
+		search->restored |= effect->loads;
+}
+
 /* Does a jump lead to another function, as a call that needn't return here? */
 static bool is_tail_call(const struct search *search, const struct path *path,
 			 const struct insn *insn)
@@ -276,13 +298,13 @@ static bool step(struct search *search, struct path *path, const struct insn *in
 	struct register_effect effect = register_effect_of(insn, &path->stack);
 	struct path taken;
 
-	/* an impossible case may lead to whatever code is there */
-	if (insn->pc.v - search->start < search->end - search->start)
+	if (is_own(search, insn))
 		search->use.reads |= effect.reads & path->open;
 	else
 		search->use.doubts |= effect.reads & path->open;
 	if (search->is_first)
 		look_for_variadic(search, insn, &effect);
+	look_for_restored(search, &effect);
 	if (effect.is_opaque) {
 		give_up(search, path);
 		return false;
@@ -290,7 +312,8 @@ static bool step(struct search *search, struct path *path, const struct insn *in
 	if (effect.enters_kernel)
 		enter_kernel(search, path);
 	path->open &= (uint8_t)~effect.writes;
-	search->use.clobbers |= effect.touches;
+	if (is_own(search, insn))
+		search->use.clobbers |= effect.touches;
 	taken = *path;
 	known_step(&path->known, insn, &taken.known);
 	if (is_tail_call(search, path, insn)) {
@@ -377,6 +400,7 @@ static struct use search_function(struct use_search *all, uint64_t address, unsi
 	for (follow(&search, first); level->paths.count;)
 		follow(&search, level->paths.items[--level->paths.count]);
 	search.use.doubts &= (uint8_t)~search.use.reads;
+	search.use.clobbers &= search.is_loose ? 0 : (uint8_t)~search.restored;
 	if (search.use.doubts && all->evidence)
 		search.use.doubts &=
 			(uint8_t)~all->evidence(all->context, address, search.use.doubts);
