@@ -190,7 +190,18 @@ __asm__(".text\n"
 	SHAPE("trap", "ud2")
 	SHAPE("ending_leaf", "test %eax, %eax\n je 1f\n ret\n 1: call shape_trap")
 	SHAPE("behind_ending", "xor %esi, %esi\n ret")
-	SHAPE("keeps_beside_end", "call shape_ending_leaf\n mov %rsi, %rax\n ret"));
+	SHAPE("keeps_beside_end", "call shape_ending_leaf\n mov %rsi, %rax\n ret")
+	/* the other way here begins behind a call that doesn't come back */
+	PASSED_BESIDE("pointer", "test %edi, %edi\n je 1f\n call *shape_table(%rip)\n 1:")
+	SHAPE("stops", "call abort@plt")
+	SHAPE("behind_stops", "ret")
+	PASSED_BESIDE("stops", "test %edi, %edi\n je 1f\n call shape_stops\n 1:")
+	"shape_cold: .cfi_startproc\n call abort@plt\n"
+	"shape_cold_two: call shape_passed_by_cold\n call abort@plt\n"
+	"shape_cold_three: call shape_passed_by_cold\n ret\n .cfi_endproc\n"
+	SHAPE("passed_by_cold", "jmp *8(%rdi)")
+	SHAPE("has_cold", "test %edi, %edi\n je shape_cold\n js shape_cold_two\n"
+			   "jmp shape_cold_three"));
 
 static const struct {
 	const char *name;
@@ -257,6 +268,9 @@ static const struct {
 	{ "passed_beside_loose", ARGUMENTS_ALL },
 	{ "passed_beside_saving", ARGUMENTS_ALL },
 	{ "keeps_beside_end", ARG1 },
+	{ "passed_beside_pointer", ARGUMENTS_ALL },
+	{ "passed_beside_stops", ARGUMENTS_ALL },
+	{ "passed_by_cold", ARGUMENTS_ALL },
 };
 
 /* I21, I22, I23, I24, I25 */

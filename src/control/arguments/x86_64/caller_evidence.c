@@ -105,11 +105,33 @@ static bool read_caller(const struct symtab *symtab, uint64_t site, struct calle
 	return read_code(symtab, caller->start, site, caller) && caller->behind <= site;
 }
 
+static bool is_call(const struct symtab *symtab, uint64_t at)
+{
+	const struct text_range *text = symtab_text(symtab, at);
+
+	return text->bytes[at - text->address] == CALL_BYTE;
+}
+
+/* Other code may be a part of a function, which enters it anywhere: by the table of a switch. */
+static bool is_whole(const struct symtab *symtab, uint64_t start)
+{
+	const struct symbol *symbol = symtab_at(symtab, start);
+	size_t count;
+	const struct symtab_jump *jumps = symtab_jumps_to(symtab, start, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		if (is_call(symtab, jumps[i].from))
+			return true;
+	}
+	return symbol && symbol->global && symbol->address == start;
+}
+
 /* Does code jump to an instruction between the last call and the site, or anywhere? Code that is
  * kept elsewhere, because it seldom runs, jumps back into its function. */
 static bool is_entered(const struct symtab *symtab, struct caller *caller)
 {
-	bool known = read_code(symtab, caller->site, caller->end, caller);
+	bool known = is_whole(symtab, caller->start) &&
+		     read_code(symtab, caller->site, caller->end, caller);
 
 	for (size_t i = 0; i < caller->part_count && known; i++) {
 		uint64_t start, end;
@@ -148,11 +170,8 @@ static bool jumps_into(const struct symtab *symtab, uint64_t function, const str
 /* Is the site a jump of the function's own, back to its first instruction? */
 static bool is_loop(const struct symtab *symtab, uint64_t function, const struct caller *caller)
 {
-	const struct text_range *text = symtab_text(symtab, caller->site);
-
-	if (text->bytes[caller->site - text->address] == CALL_BYTE)
-		return false;
-	return caller->start == function || jumps_into(symtab, function, caller);
+	return !is_call(symtab, caller->site) &&
+	       (caller->start == function || jumps_into(symtab, function, caller));
 }
 
 /* ---- what is in the registers ---------------------------------------------------------------- */

@@ -109,8 +109,7 @@ struct import_use import_use_of(const struct symtab *symtab, const struct insn *
 		return (struct import_use){ .doubts = ARGUMENTS_ALL };
 	return (struct import_use){ .doubts = ARGUMENTS_ALL,
 				    .clobbers = ARGUMENTS_ALL,
-				    .results = RESULT_REGISTERS,
-				    .returns = true };
+				    .results = RESULT_REGISTERS };
 }
 
 bool import_use_at(const struct symtab *symtab, uint64_t target, struct import_use *ret_use)

@@ -251,7 +251,7 @@ static void leave(struct search *search, struct path *path, const struct insn *i
 	}
 	if (insn->flow == FLOW_JUMP_INDIRECT)
 		call(search, path, insn);
-	search->use.returns |= insn->flow == FLOW_RETURN;
+	search->use.returns |= insn->flow == FLOW_RETURN && is_own(search, insn);
 }
 
 /* The first instructions of a variadic function save registers up to the last one; some ask for
