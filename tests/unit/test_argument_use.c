@@ -64,6 +64,9 @@ static void close_program(struct program *program)
 
 #define CALLS_RAND "sub $8, %rsp\n call rand@plt\n mov %rax, %rdi\n add $8, %rsp\n"
 
+#define CALLS_RAND_TWICE(name)                                                           \
+	"push %rdi\n call rand@plt\n mov %rax, %rdi\n call " name "\n call rand@plt\n" \
+	"mov %rax, %rdi\n call " name "\n pop %rdi\n"
 /* A function that is called twice, with all registers as they are behind other code. */
 #define PASSED_BESIDE(name, code)                                                 \
 	SHAPE("passed_beside_" name, "jmp *8(%rdi)")                              \
@@ -147,9 +150,10 @@ __asm__(".text\n"
 	SHAPE("passes_once", "sub $8, %rsp\n call rand@plt\n mov %eax, %edi\n call shape_passed\n"
 			     "add $8, %rsp\n ret")
 	SHAPE("passes_twice", "sub $8, %rsp\n call rand@plt\n mov %eax, %edi\n"
-			      "call shape_passed\n call shape_passed_once\n add $8, %rsp\n ret")
+			      "call shape_passed\n call rand@plt\n mov %eax, %edi\n"
+			      "call shape_passed_once\n add $8, %rsp\n ret")
 	SHAPE("passed_once", "jmp *8(%rdi)")
-	/* two of 62 are too few */
+	/* two of 62 are wrong: the others pass six */
 	SHAPE("passed_many", "jmp *8(%rdi)")
 	SHAPE("passes_many", "sub $8, %rsp\n .rept 60\n mov $1, %esi\n mov $1, %edx\n"
 			     "mov $1, %ecx\n mov $1, %r8d\n mov $1, %r9d\n"
@@ -201,7 +205,28 @@ __asm__(".text\n"
 	"shape_cold_three: call shape_passed_by_cold\n ret\n .cfi_endproc\n"
 	SHAPE("passed_by_cold", "jmp *8(%rdi)")
 	SHAPE("has_cold", "test %edi, %edi\n je shape_cold\n js shape_cold_two\n"
-			   "jmp shape_cold_three"));
+			   "jmp shape_cold_three")
+	/* two callers leave the second argument alone, a third one has one: and one before it */
+	SHAPE("passed_seldom", "jmp *8(%rdi)")
+	SHAPE("passes_seldom", CALLS_RAND_TWICE("shape_passed_seldom") "mov %rax, %rdx\n"
+			       "call shape_passed_seldom\n ret")
+	/* what is read before the call isn't passed */
+	SHAPE("passed_read", "jmp *8(%rdi)")
+	SHAPE("passes_read", CALLS_RAND_TWICE("shape_passed_read") "mov %rax, %rdx\n"
+			     "mov (%rdx), %rdi\n call shape_passed_read\n ret")
+	/* an argument with a tag in the one before it, which says that nothing is there */
+	SHAPE("passed_none", "jmp *8(%rdi)")
+	SHAPE("passes_none", "sub $8, %rsp\n call rand@plt\n xor %edi, %edi\n"
+			     "call shape_passed_none\n call rand@plt\n mov $2, %edi\n"
+			     "call shape_passed_none\n add $8, %rsp\n ret")
+	/* without a prototype, or variadic */
+	SHAPE("passed_some", "jmp *8(%rdi)")
+	SHAPE("passes_some", "sub $8, %rsp\n call rand@plt\n mov %eax, %edi\n xor %eax, %eax\n"
+			     "call shape_passed_some\n call rand@plt\n mov %eax, %edi\n"
+			     "mov $1, %eax\n call shape_passed_some\n add $8, %rsp\n ret")
+	/* no gaps: what reads the third argument has a second */
+	SHAPE("passed_third", "mov %rdx, %rax\n jmp *8(%rdi)")
+	SHAPE("passes_third", CALLS_RAND_TWICE("shape_passed_third") "ret"));
 
 static const struct {
 	const char *name;
@@ -271,6 +296,11 @@ static const struct {
 	{ "passed_beside_pointer", ARGUMENTS_ALL },
 	{ "passed_beside_stops", ARGUMENTS_ALL },
 	{ "passed_by_cold", ARGUMENTS_ALL },
+	{ "passed_seldom", ARG0 | ARG1 | ARG2 },
+	{ "passed_read", ARG0 },
+	{ "passed_none", ARG0 | ARG1 },
+	{ "passed_some", ARGUMENTS_ALL },
+	{ "passed_third", ARG0 | ARG1 | ARG2 },
 };
 
 /* I21, I22, I23, I24, I25 */

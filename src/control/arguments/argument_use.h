@@ -15,7 +15,8 @@
  * (I23) A known function that is called, or jumped to, reads what its own code reads. One of
  *       another file reads what its prototype says; without a prototype, everything.
  * (I24) A read that no instruction proves doesn't count if two callers leave garbage in that
- *       register (caller_evidence.h): calls, and jumps that aren't loops of the function's own.
+ *       register, and none passes it (caller_evidence.h): calls, and jumps that aren't loops of the
+ *       function's own. Arguments have no gaps: below one that is read or passed, all count.
  *
  * True for code that compilers make; so is the System V ABI. Pure, but for what it remembers. One
  * thread at a time.
@@ -27,6 +28,14 @@
 
 #define ARGUMENT_REGISTERS 6u
 #define ARGUMENTS_ALL ((1u << ARGUMENT_REGISTERS) - 1) /* a bit per register: rdi is bit 0 */
+
+/* These registers and all below the last of them. */
+static inline uint8_t arguments_up_to(uint8_t registers)
+{
+	registers |= registers >> 1;
+	registers |= registers >> 2;
+	return registers | registers >> 4;
+}
 
 struct argument_uses; /* what is known about the functions of one file */
 

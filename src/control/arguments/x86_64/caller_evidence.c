@@ -9,7 +9,6 @@
 #include "control/code/prescan.h"
 
 #define SITES_MAX 128u /* callers that are looked at */
-#define SITES_PER_FIND 16u /* of many callers, as many more have to leave garbage */
 #define CALLERS_DEEP 1u /* callers of callers */
 #define PARTS_MAX 4u /* pieces of code that a function jumps to and back from */
 #define TARGETS_MAX 256u /* jumps of a caller */
@@ -195,52 +194,116 @@ static uint8_t garbage_before(const struct evidence *evidence, const struct call
 	return use.clobbers & (uint8_t)~use.results;
 }
 
-/* The registers that hold garbage at a call of the function, or at a jump to it. */
-static uint8_t garbage_at(const struct evidence *evidence, uint64_t function, uint64_t site,
-			  unsigned deeper)
+/* What a caller's registers tell of the function's arguments. */
+struct told {
+	uint8_t garbage; /* what is in these is nobody's */
+	uint8_t passed; /* these are written for the function: nothing else reads them */
+	uint8_t constant; /* of `passed`: a number that the code has */
+	bool may_be_variadic; /* rax holds a number: of arguments in vector registers */
+};
+
+/* The argument register that the instruction only gives a value; 0: none. */
+static uint8_t given_by(const struct insn *insn, const struct register_effect *effect)
 {
-	struct caller caller;
-	uint8_t garbage;
+	switch (insn->zydis.mnemonic) {
+	case ZYDIS_MNEMONIC_MOV:
+	case ZYDIS_MNEMONIC_LEA:
+	case ZYDIS_MNEMONIC_MOVZX:
+	case ZYDIS_MNEMONIC_MOVSX:
+	case ZYDIS_MNEMONIC_MOVSXD:
+		return effect->writes;
+	case ZYDIS_MNEMONIC_XOR: /* of a register with itself */
+		return effect->reads ? 0 : effect->writes;
+	default:
+		return 0;
+	}
+}
+
+static bool is_number(const struct insn *insn)
+{
+	if (insn->zydis.mnemonic == ZYDIS_MNEMONIC_XOR)
+		return insn->operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+		       insn->operands[1].reg.value == insn->operands[0].reg.value;
+	return insn->zydis.mnemonic == ZYDIS_MNEMONIC_MOV &&
+	       insn->operands[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
+}
+
+static void tell(struct told *told, const struct insn *insn, const struct register_effect *effect)
+{
+	uint8_t given = given_by(insn, effect);
+
+	told->garbage &= effect->is_opaque ? 0 : (uint8_t)~effect->touches;
+	told->passed &= (uint8_t)~(effect->reads | effect->touches);
+	if (effect->enters_kernel || insn->flow != FLOW_NEXT)
+		told->passed = 0;
+	told->passed |= given;
+	told->constant &= told->passed & (uint8_t)~given;
+	if (given && is_number(insn))
+		told->constant |= given;
+	if (effect->writes_rax)
+		told->may_be_variadic = is_number(insn);
+}
+
+/* Reads the code from the last call to the site; false: it isn't code. */
+static bool read_way(const struct symtab *symtab, const struct caller *caller, struct told *told)
+{
 	struct insn insn;
+
+	for (uint64_t at = caller->behind; at < caller->site; at += insn.length) {
+		struct stack_state stack = { STACK_UNKNOWN, STACK_UNKNOWN };
+		struct register_effect effect;
+
+		if (!import_read_insn(symtab, at, &insn))
+			return false;
+		effect = register_effect_of(&insn, &stack);
+		tell(told, &insn, &effect);
+	}
+	/* an Option that is None has nothing in its second word; open() may have no mode */
+	told->garbage &= (uint8_t)~(told->constant << 1);
+	if (told->may_be_variadic)
+		told->garbage = 0;
+	return true;
+}
+
+/* What a call of the function, or a jump to it, tells. */
+static struct told told_at(const struct evidence *evidence, uint64_t function, uint64_t site,
+			   unsigned deeper)
+{
+	const struct told nothing = { 0 };
+	struct told told = { 0 };
+	struct caller caller;
 	bool returns;
 
 	memset(&caller, 0, offsetof(struct caller, targets));
 	if (!read_caller(evidence->symtab, site, &caller) ||
 	    is_loop(evidence->symtab, function, &caller))
-		return 0;
-	garbage = garbage_before(evidence, &caller, deeper, &returns);
-	for (uint64_t at = caller.behind; at < site && garbage; at += insn.length) {
-		struct stack_state stack = { STACK_UNKNOWN, STACK_UNKNOWN };
-		struct register_effect effect;
-
-		if (!import_read_insn(evidence->symtab, at, &insn))
-			return 0;
-		effect = register_effect_of(&insn, &stack);
-		garbage &= effect.is_opaque ? 0 : (uint8_t)~effect.touches;
-	}
+		return nothing;
+	told.garbage = garbage_before(evidence, &caller, deeper, &returns);
+	if (!read_way(evidence->symtab, &caller, &told))
+		return nothing;
 	/* Values of two ways may depend on one condition, which decides on the call, too. What
 	 * follows a call that doesn't return is reached from elsewhere. */
-	if (garbage && (caller.has_branch || !returns) && is_entered(evidence->symtab, &caller))
-		return 0;
-	return garbage;
+	if (told.garbage && (caller.has_branch || !returns) &&
+	    is_entered(evidence->symtab, &caller))
+		told.garbage = 0;
+	return told;
 }
 
+/* Arguments have no gaps: below one that is passed, there are others. */
 static uint8_t evidence_for(const struct evidence *evidence, uint64_t function, unsigned deeper)
 {
-	size_t found[ARGUMENT_REGISTERS] = { 0 }, count;
-	uint8_t believed = 0;
+	uint8_t once = 0, twice = 0, passed = 0;
+	size_t count;
 	const struct symtab_jump *jumps = symtab_jumps_to(evidence->symtab, function, &count);
 
-	for (size_t i = 0; i < count && i < SITES_MAX && believed != ARGUMENTS_ALL; i++) {
-		uint8_t garbage = garbage_at(evidence, function, jumps[i].from, deeper);
+	for (size_t i = 0; i < count && i < SITES_MAX; i++) {
+		struct told told = told_at(evidence, function, jumps[i].from, deeper);
 
-		for (unsigned k = 0; k < ARGUMENT_REGISTERS; k++) {
-			found[k] += garbage >> k & 1;
-			if (found[k] >= 2 && found[k] * SITES_PER_FIND > i)
-				believed |= (uint8_t)(1u << k);
-		}
+		passed |= told.passed;
+		twice |= once & told.garbage;
+		once |= told.garbage;
 	}
-	return believed;
+	return twice & (uint8_t)~arguments_up_to(passed);
 }
 
 uint8_t caller_evidence(const struct symtab *symtab, struct use_search *plain, uint64_t function)

@@ -380,6 +380,7 @@ static struct use search_function(struct use_search *all, uint64_t address, unsi
 				 .use = { .address = address, .results = RESULT_REGISTERS } };
 	struct path first = { .at = address, .open = ARGUMENTS_ALL };
 	const struct use *known;
+	uint8_t doubts;
 
 	assert(deeper <= CALLS_DEEP);
 	for (unsigned i = deeper + 1; i-- > 0;) {
@@ -401,9 +402,9 @@ static struct use search_function(struct use_search *all, uint64_t address, unsi
 		follow(&search, level->paths.items[--level->paths.count]);
 	search.use.doubts &= (uint8_t)~search.use.reads;
 	search.use.clobbers &= search.is_loose ? 0 : (uint8_t)~search.restored;
-	if (search.use.doubts && all->evidence)
-		search.use.doubts &=
-			(uint8_t)~all->evidence(all->context, address, search.use.doubts);
+	doubts = search.use.doubts & (uint8_t)~arguments_up_to(search.use.reads);
+	if (doubts && all->evidence)
+		search.use.doubts &= (uint8_t)~all->evidence(all->context, address, doubts);
 	use_table_add(&level->table, &search.use);
 	return search.use;
 }
