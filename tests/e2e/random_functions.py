@@ -15,6 +15,11 @@ static NOINLINE word p_take(word a, word b, word c, word d, word e, word f) { re
 static NOINLINE word p_ignore(word a, word b, word c, word d, word e, word f) { sink++; return 1; }
 struct pair { word first, second; };
 static NOINLINE struct pair p_pair(word a, word b) { sink++; return (struct pair){ a, b }; }
+volatile word way; /* never more than 5, which nothing says */
+static NOINLINE void p_leave(void) { switch (way) { case 0: sink = 7; way = 1; break; case 1: sink ^= 17; way = 2; break;
+  case 2: sink += 13; way = 3; break; case 3: sink *= 3; way = 4; break; case 4: sink <<= 2; way = 5; break;
+  case 5: sink = ~sink; way = 0; break; default: __builtin_unreachable(); } }
+static void (*volatile p_die)(int) __attribute__((noreturn)) = exit;
 static word (*volatile pointer)(word, word, word, word, word, word) = p_take;
 """
 
@@ -80,6 +85,8 @@ def write(path, seed, count):
             used[other] = (used[other][0], None)
         if chosen.random() < 0.3:
             body.insert(0, "  if (zero) { sink += p_ignore(1, 2, 3, 4, 5, 6); return 3; }")
+        beside = ["  p_leave();", "  if (sink == 12345) p_die(3);", "  if (sink == 54321) abort();"]
+        body += chosen.sample(beside, chosen.randint(0, 2))
         chosen.shuffle(body)
         tail = "  return sink;"
         if parameters == 6 and chosen.random() < 0.5:  # a jump to another function, with all arguments where they are
