@@ -210,6 +210,14 @@ __asm__(".text\n"
 	SHAPE("passed_seldom", "jmp *8(%rdi)")
 	SHAPE("passes_seldom", CALLS_RAND_TWICE("shape_passed_seldom") "mov %rax, %rdx\n"
 			       "call shape_passed_seldom\n ret")
+	SHAPE("passed_sum", "jmp *8(%rdi)")
+	SHAPE("passes_sum", CALLS_RAND_TWICE("shape_passed_sum") "mov %rax, %rsi\n"
+			    "add %rax, %rsi\n call shape_passed_sum\n ret")
+	SHAPE("passed_apart", "jmp *8(%rdi)")
+	SHAPE("passes_apart", CALLS_RAND_TWICE("shape_passed_apart") "test %eax, %eax\n je 1f\n ret\n"
+			      "1: mov %rax, %rsi\n call shape_passed_apart\n ret")
+	/* an exception leads here, not the last call */
+	PASSED_BESIDE("exception", "call rand@plt\n pop %rbx\n ret")
 	/* what is read before the call isn't passed */
 	SHAPE("passed_read", "jmp *8(%rdi)")
 	SHAPE("passes_read", CALLS_RAND_TWICE("shape_passed_read") "mov %rax, %rdx\n"
@@ -295,8 +303,11 @@ static const struct {
 	{ "keeps_beside_end", ARG1 },
 	{ "passed_beside_pointer", ARGUMENTS_ALL },
 	{ "passed_beside_stops", ARGUMENTS_ALL },
+	{ "passed_beside_exception", ARGUMENTS_ALL },
 	{ "passed_by_cold", ARGUMENTS_ALL },
 	{ "passed_seldom", ARG0 | ARG1 | ARG2 },
+	{ "passed_sum", ARG0 | ARG1 },
+	{ "passed_apart", ARG0 | ARG1 },
 	{ "passed_read", ARG0 },
 	{ "passed_none", ARG0 | ARG1 },
 	{ "passed_some", ARGUMENTS_ALL },

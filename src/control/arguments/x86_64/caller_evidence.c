@@ -20,8 +20,9 @@ struct caller {
 	uint64_t start, end; /* by the unwind table */
 	uint64_t site; /* the call */
 	uint64_t from; /* the last call before it; 0: none */
-	uint64_t behind; /* behind that call, or the function's start */
-	bool has_branch; /* between `behind` and the site */
+	uint64_t behind; /* behind that call, or the function's start, or what ends a way there */
+	bool has_branch; /* between the last call and the site */
+	bool is_apart; /* nothing leads there from the last call, but a jump to `behind` */
 	bool jumps_anywhere; /* has jumps that lead to unknown places */
 	uint64_t parts[PARTS_MAX];
 	size_t part_count;
@@ -62,12 +63,15 @@ static void note_before(struct caller *caller, const struct prescan *insn)
 		caller->from = insn->pc.v;
 		caller->behind = insn->pc.v + insn->length;
 		caller->has_branch = false;
+		caller->is_apart = false;
 	} else if (insn->flow != FLOW_NEXT) {
 		caller->has_branch = true;
 	}
 	if (insn->flow == FLOW_JUMP || insn->flow == FLOW_JUMP_INDIRECT ||
-	    insn->flow == FLOW_RETURN || insn->flow == FLOW_STOP)
-		caller->behind = UINT64_MAX; /* nothing leads from the call to the site */
+	    insn->flow == FLOW_RETURN || insn->flow == FLOW_STOP) {
+		caller->behind = insn->pc.v + insn->length;
+		caller->is_apart = true;
+	}
 }
 
 /* Reads instructions; false: they don't end at `end`. */
@@ -185,6 +189,8 @@ static uint8_t garbage_before(const struct evidence *evidence, const struct call
 	struct use use;
 
 	*ret_returns = true;
+	if (caller->is_apart)
+		return 0;
 	if (!caller->from)
 		return deeper ? evidence_for(evidence, caller->start, deeper - 1) : 0;
 	if (!import_read_insn(evidence->symtab, caller->from, &insn))
@@ -202,21 +208,16 @@ struct told {
 	bool may_be_variadic; /* rax holds a number: of arguments in vector registers */
 };
 
-/* The argument register that the instruction only gives a value; 0: none. */
+/* The argument register that is the result of the instruction; 0: none. */
 static uint8_t given_by(const struct insn *insn, const struct register_effect *effect)
 {
-	switch (insn->zydis.mnemonic) {
-	case ZYDIS_MNEMONIC_MOV:
-	case ZYDIS_MNEMONIC_LEA:
-	case ZYDIS_MNEMONIC_MOVZX:
-	case ZYDIS_MNEMONIC_MOVSX:
-	case ZYDIS_MNEMONIC_MOVSXD:
-		return effect->writes;
-	case ZYDIS_MNEMONIC_XOR: /* of a register with itself */
-		return effect->reads ? 0 : effect->writes;
-	default:
-		return 0;
-	}
+	const ZydisDecodedOperand *to = &insn->operands[0];
+	bool is_result = insn->zydis.operand_count_visible &&
+			 to->type == ZYDIS_OPERAND_TYPE_REGISTER &&
+			 (to->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
+			 insn->zydis.mnemonic != ZYDIS_MNEMONIC_POP;
+
+	return is_result && __builtin_popcount(effect->touches) == 1 ? effect->touches : 0;
 }
 
 static bool is_number(const struct insn *insn)
