@@ -1,5 +1,6 @@
 """Memory that looks as if it stayed, and goes away (X13): what a program has mapped of its own file once more (V8 does so for each of its
-threads), a second libc that is unloaded, and guard pages in stacks. With the agent's handler in front, and without."""
+threads), a second libc or one of a static program's that is unloaded, and guard pages in stacks. With the agent's handler in front, and
+without."""
 import os
 import subprocess
 
@@ -55,7 +56,7 @@ static void come(char *room)
 		place = mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE, file, 0);
 		close(file);
 	} else if (!strcmp(what, "libc")) {
-		library = dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW);
+		library = STATIC ? dlopen("libc.so.6", RTLD_NOW) : dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW);
 		place = dlsym(library, "in6addr_loopback");
 	} else {
 		memset(room, 0, ROOM);
@@ -115,12 +116,15 @@ CALLS = 100
 UNKNOWN = 2 ** 64 - 1
 
 
+def build(path, *options):
+    programs = os.path.join(os.path.dirname(__file__), "..", "programs")
+    subprocess.run(["gcc", "-O1", "-g", "-pthread", "-I", programs, *options, "-x", "c", "-", "-o", path], input=SOURCE, text=True, check=True)
+    return path
+
+
 @pytest.fixture(name="path", scope="module")
 def path_fixture(tmp_path_factory):
-    path = str(tmp_path_factory.mktemp("stable") / "stable")
-    programs = os.path.join(os.path.dirname(__file__), "..", "programs")
-    subprocess.run(["gcc", "-O1", "-g", "-pthread", "-I", programs, "-x", "c", "-", "-o", path], input=SOURCE, text=True, check=True)
-    return path
+    return build(str(tmp_path_factory.mktemp("stable") / "stable"), "-DSTATIC=0")
 
 
 def record(dyntrace, processes, path, words, *options):
@@ -133,13 +137,23 @@ def record(dyntrace, processes, path, words, *options):
     return events
 
 
+def check_texts(dyntrace, processes, path, *words):
+    texts = [event.fields["text"] for event in record(dyntrace, processes, path, words)]
+    assert not any("unreadable" in text for text in texts[:CALLS])
+    assert all(text.startswith("(unreadable 0x") for text in texts[CALLS:])
+
+
 @pytest.mark.parametrize("what, handlers, where", [(what, handlers, "first") for what in ("file", "libc", "guarded") for handlers in ("open", "closed")] +
                          [("stack", "open", where) for where in ("first", "thread")])
 def test_memory_that_only_looks_stable(dyntrace, processes, path, what, handlers, where):
     """What was text a moment ago is unreadable, and the program goes on."""
-    texts = [event.fields["text"] for event in record(dyntrace, processes, path, [what, handlers, where])]
-    assert not any("unreadable" in text for text in texts[:CALLS])
-    assert all(text.startswith("(unreadable 0x") for text in texts[CALLS:])
+    check_texts(dyntrace, processes, path, what, handlers, where)
+
+
+@pytest.mark.parametrize("handlers", ["open", "closed"])
+def test_libc_of_a_static_program(dyntrace, processes, tmp_path, handlers):
+    """A static program loads its libc itself, and unloads it."""
+    check_texts(dyntrace, processes, build(str(tmp_path / "static"), "-DSTATIC=1", "-static"), "libc", handlers, "first")
 
 
 @pytest.mark.parametrize("where", ["first", "thread"])

@@ -15,7 +15,8 @@
  * for each of its threads, and unmaps it with them. Nor a libc that is there several times: dlclose
  * unloads one that dlmopen has loaded. Nor a stack with guard pages of the program's own, which
  * come and go (SBCL): these divide the kernel's one mapping, so that another one ends where it
- * begins.
+ * begins. Nor a libc that a static program has loaded, with another library, which brings it and
+ * takes it away.
  *
  * The limit to which that stack may grow is noted, too, for functions called on it (call.h, C4) and
  * for hits there (target/stack_room.c): in any program, since a thread keeps the stack on which it
@@ -51,14 +52,33 @@ static bool belongs_to(const struct mapping *mapping, const struct module *modul
 	       mapping->end.v <= module->high.v;
 }
 
+/* The program's symbols; NULL: its file can't be read. */
+static struct symtab *read_program(const struct session *session)
+{
+	struct module *program = session->modules.count ? session->modules.items[0] : NULL;
+	struct symtab *symtab;
+
+	if (!program || !program->is_executable)
+		return NULL;
+	_cleanup_error_ struct error *unreadable = module_symtab(session->proc, program, &symtab);
+	return unreadable ? NULL : symtab;
+}
+
+/* How many has the loader brought? A static program loads, and unloads, its libc itself. */
+static size_t count_libcs(const struct session *session)
+{
+	const struct symtab *program = read_program(session);
+	size_t count = 0;
+
+	for (size_t i = 0; program && symtab_has_loader(program) && i < session->modules.count; i++)
+		count += is_libc(session->modules.items[i]);
+	return count;
+}
+
 /* Does nothing unload the module? */
 static bool is_kept(const struct session *session, const struct module *module)
 {
-	size_t libcs = 0;
-
-	for (size_t i = 0; i < session->modules.count; i++)
-		libcs += is_libc(session->modules.items[i]);
-	return module->is_executable || (is_libc(module) && libcs == 1);
+	return module->is_executable || (is_libc(module) && count_libcs(session) == 1);
 }
 
 /* The module that the mapping is part of, if that is never unloaded; NULL: none. */
@@ -110,27 +130,6 @@ static bool is_variable(const struct session *session, const struct mapping *map
 	       !is_of_heap(session, mapping);
 }
 
-/* NULL: the program isn't one of Go. */
-static struct module *find_go(const struct session *session)
-{
-	struct module *program = session->modules.count ? session->modules.items[0] : NULL;
-	struct symtab *symtab;
-
-	if (!program || !program->is_executable)
-		return NULL;
-	_cleanup_error_ struct error *unreadable = module_symtab(session->proc, program, &symtab);
-	return !unreadable && symtab_is_go(symtab) ? program : NULL;
-}
-
-static bool has_loader(const struct session *session)
-{
-	for (size_t i = 0; i < session->modules.count; i++) {
-		if (is_libc(session->modules.items[i]))
-			return true;
-	}
-	return false;
-}
-
 /* The first thread's stack with the room that the kernel lets it grow into: down to its limit, and
  * not near the mapping below it. */
 static struct dt_range stack_of(const struct session *session, const struct maps *maps)
@@ -179,11 +178,11 @@ void stable_memory_note(struct session *session)
 	if (error)
 		return;
 	control->stack = stack_of(session, &maps);
-	struct module *program = find_go(session);
-	if (!program && !has_loader(session))
+	const struct symtab *program = read_program(session);
+	if (!program || (!symtab_is_go(program) && !count_libcs(session)))
 		return;
-	if (program)
-		note_heap(session, program, &maps);
+	if (symtab_is_go(program))
+		note_heap(session, session->modules.items[0], &maps);
 	for (size_t i = 0; i < maps.count; i++) {
 		const struct mapping *mapping = &maps.items[i];
 		uint64_t end = lasts_until(session, mapping, last_end, &owner);
