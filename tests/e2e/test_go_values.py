@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from fixtures import ROOT
-from harness import status, until
+from harness import Trace, status, until
 
 HITS = 2000
 LITERAL, HEAP, LONG = "twenty bytes of text", "in the heap", "many " + 49 * "words"
@@ -15,13 +15,22 @@ PROTECT = """
 func init() {
 	protect = func(page []byte, on bool) {
 		if on {
-			syscall.Mprotect(page, syscall.PROT_NONE)
+			CLOSE
 		} else {
-			syscall.Mprotect(page, syscall.PROT_READ|syscall.PROT_WRITE)
+			OPEN
 		}
 	}
 }
 """
+PROTECTS = {"protects": ("syscall.Mprotect(page, syscall.PROT_NONE)", "syscall.Mprotect(page, syscall.PROT_READ|syscall.PROT_WRITE)"),
+            "numbered": ("syscall.Syscall(syscall.SYS_MPROTECT, addressOf(page), 4096, 0)",
+                         "syscall.Syscall(syscall.SYS_MPROTECT, addressOf(page), 4096, 3)"),
+            "by-c": ("C.protect(unsafe.Pointer(&page[0]), 0)", "C.protect(unsafe.Pointer(&page[0]), 3)")}
+C = """// #include <sys/mman.h>
+// static void protect(void *page, int how) { mprotect(page, 4096, how); }
+import "C"
+
+import ("""
 BUILDS = {"plain": ({"CGO_ENABLED": "0"}, []), "pie": ({"CGO_ENABLED": "0"}, ["-buildmode=pie"]), "cgo": ({"CGO_ENABLED": "1"}, [])}
 
 
@@ -36,9 +45,10 @@ def built_fixture(tmp_path_factory):
     def build(kind):
         if kind not in paths:
             path = folder / f"{kind}.go"
-            text = source.replace("import (", 'import "C"\n\nimport (', 1) if kind == "cgo" else source
-            path.write_text(text + PROTECT if kind == "protects" else text)
-            more, options = BUILDS.get(kind, BUILDS["plain"])
+            text = source.replace("import (", C, 1) if kind in ("cgo", "by-c") else source
+            close, reopen = PROTECTS.get(kind, (None, None))
+            path.write_text(text + PROTECT.replace("CLOSE", close).replace("OPEN", reopen) if close else text)
+            more, options = BUILDS.get(kind, BUILDS["cgo" if kind == "by-c" else "plain"])
             env = {"HOME": str(folder), "PATH": "/usr/bin:/bin", "GO111MODULE": "off", **more}
             subprocess.run(["go", "build", *options, "-o", folder / kind, path], check=True, env=env)
             paths[kind] = str(folder / kind)
@@ -149,10 +159,18 @@ def test_closed_heap(dyntrace, built, setting):
     assert texts(dyntrace, built("plain"), "freed", env=env) == [HEAP] * 2 + ["(unreadable 0x)"]
 
 
-@pytest.mark.parametrize("kind, then", [("plain", HEAP), ("protects", "(unreadable 0x)")])
-def test_protected_heap(dyntrace, built, kind, then):
-    """X15: a program that has a function to protect pages may do so in the heap."""
-    assert texts(dyntrace, built(kind), "protected") == [HEAP] * 2 + [then, HEAP]
+@pytest.mark.parametrize("kind, then", [("plain", HEAP), *[(kind, "(unreadable 0x)") for kind in PROTECTS]])
+def test_protected_heap(dyntrace, processes, built, kind, then):
+    """X15: a program that has a way to protect pages may do so in the heap."""
+    target = processes.start([built(kind), "protected-later"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    read(target, "ready")
+    tracing = dyntrace.start_trace(target.pid, "--function", "main.text").wait_told()
+    go(target)
+    target.stdin.close()
+    assert target.wait(60) == 0
+    tracing.process.communicate(timeout=30)
+    found = [re.sub("0x[0-9a-f]+", "0x", event.fields["s"]) for event in Trace(tracing.output).named("main.text_entry")]
+    assert found == [HEAP] * 2 + [then, HEAP]
 
 
 def test_freed_heap(dyntrace, built):

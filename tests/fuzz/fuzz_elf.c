@@ -11,6 +11,7 @@
 #include "control/elf/cfi.h"
 #include "control/elf/frame_rule.h"
 #include "control/elf/go_build.h"
+#include "control/elf/go_protect.h"
 #include "control/elf/go_functions.h"
 #include "control/elf/sdt.h"
 #include "control/elf/symtab.h"
@@ -68,6 +69,8 @@ static void check_go(const struct symtab *symtab)
 		require(function.start <= symtab_entry(symtab));
 	if (go_functions_at(symtab, symtab_high(symtab), &function) && function.name)
 		require(function.name[0]);
+	if (!go_protect_may(symtab))
+		require(go_functions_exist(symtab));
 }
 
 /* What the unwind table says, by every reader of it. */

@@ -198,7 +198,9 @@ func main() {
 		mapped(0xd000000000) // where the heap may grow to
 	case "freed":
 		freed()
-	case "protected":
+	case "protected-later":
+		println("ready")
+		wait()
 		protected()
 	case "grown":
 		grown()

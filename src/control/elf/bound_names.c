@@ -146,6 +146,17 @@ static void read_all(struct symtab *symtab)
 	symtab->bound_read = true;
 }
 
+bool symtab_binds(const struct symtab *symtab, const char *name)
+{
+	if (!symtab->bound_read)
+		read_all(symtab_lazy(symtab));
+	for (size_t i = 0; i < symtab->bound.count; i++) {
+		if (strcmp(symtab->bound.items[i].function.name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
 const struct bound_function *symtab_bound(const struct symtab *symtab, uint64_t word)
 {
 	struct bound_name key = { .word = word }, *found;

@@ -235,6 +235,26 @@ bool go_functions_frame(const struct symtab *symtab, uint64_t index, struct go_f
 	return true;
 }
 
+bool go_functions_any(const struct symtab *symtab, bool (*fits)(const char *name))
+{
+	const struct go_table *table = table_of(symtab);
+	uint64_t offset = table ? table->format->names : 0;
+	uint64_t from = table ? word_at(table->bytes, offset, 8) : 0;
+	uint64_t to = table ? word_at(table->bytes, offset + 8, 8) : 0; /* the next part */
+	const char *at, *end;
+
+	if (from >= to || to - from > table->names.size)
+		return false;
+	at = (const char *)table->names.at;
+	end = at + (to - from);
+	for (const char *next; at < end && (next = memchr(at, 0, (size_t)(end - at)));
+	     at = next + 1) {
+		if (fits(at))
+			return true;
+	}
+	return false;
+}
+
 struct error *go_functions_add(struct symtab *symtab)
 {
 	const struct go_table *table = table_of(symtab);

@@ -36,6 +36,8 @@ bool go_functions_at(const struct symtab *symtab, uint64_t address,
 uint64_t go_functions_count(const struct symtab *symtab);
 /* False: the table doesn't tell (Go before 1.18), or not of that function. */
 bool go_functions_frame(const struct symtab *symtab, uint64_t index, struct go_frame *ret_frame);
+/* Does a name of the table fit? It has names of functions, too, that were inlined everywhere. */
+bool go_functions_any(const struct symtab *symtab, bool (*fits)(const char *name));
 /* Adds the functions to the symbols of a file without .symtab; for symbols.c. */
 struct error *go_functions_add(struct symtab *symtab);
 

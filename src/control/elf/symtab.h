@@ -94,6 +94,8 @@ struct bound_function {
 /* bound_names.c: the function whose address the loader stores in that word (of the global offset
  * table); NULL: none is named. */
 const struct bound_function *symtab_bound(const struct symtab *symtab, uint64_t word);
+/* Has the file such a word for a function of that name? */
+bool symtab_binds(const struct symtab *symtab, const char *name);
 /* The function to which an entry of the linkage table at the address leads; NULL: no such entry. */
 const struct bound_function *symtab_linked(const struct symtab *symtab, uint64_t address);
 /* Copies read-only data (PT_LOAD without PF_W, and relro) at a vaddr, for jump tables. Returns how

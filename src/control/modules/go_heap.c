@@ -8,7 +8,7 @@
  *
  * That is so in the releases from 1.18 to 1.25. Later ones begin at a random address. Two settings
  * of GODEBUG close freed memory: a program that has one of them counts as unknown. So does one with
- * experiments, of which user arenas do so, too, and one that has a function to protect pages.
+ * experiments, of which user arenas do so, too, and one that may protect pages (elf/go_protect.h).
  *
  * Arenas lie one behind the other. What lies above them may be of others: a library chooses its
  * addresses at random, as V8 does. So the heap ends with the last arena, and the end is looked for
@@ -24,6 +24,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/elf/go_build.h"
+#include "control/elf/go_protect.h"
 #include "control/proc/proc_status.h"
 
 #define RELEASE_FIRST 18u
@@ -62,24 +63,12 @@ static bool check_environment(const struct proc *proc)
 	return true;
 }
 
-/* May it protect pages of its own? Go's linker leaves out what nobody calls. */
-static bool has_protect(const struct symtab *symtab)
-{
-	for (size_t i = 0; i < symtab_count(symtab); i++) {
-		const char *dot = strrchr(symtab_get(symtab, i)->name, '.');
-
-		if (dot && !strcasecmp(dot, ".mprotect"))
-			return true;
-	}
-	return false;
-}
-
 static bool check_build(const struct symtab *symtab)
 {
 	unsigned release;
 
 	if (!symtab_is_go(symtab) || !go_build_release(symtab, &release) ||
-	    release < RELEASE_FIRST || release > RELEASE_LAST || has_protect(symtab))
+	    release < RELEASE_FIRST || release > RELEASE_LAST || go_protect_may(symtab))
 		return false;
 	for (size_t i = 0; i < sizeof(closing) / sizeof(closing[0]); i++) {
 		if (go_build_mentions(symtab, closing[i]))
