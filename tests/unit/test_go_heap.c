@@ -104,6 +104,25 @@ static void test_mentions(void **unused)
 	symtab_close(symtab);
 }
 
+/* With -trimpath the description leaves out what the linker was told. */
+static void test_mentions_in_text(void **unused)
+{
+	static const unsigned places[] = { 1, 16380, 16384, 40000, 100000 };
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		char rest[256];
+
+		snprintf(rest, sizeof(rest),
+			 ".ascii \"go1.19.8\"\n.section .rodata\n.balign 4096\n.zero %u\n"
+			 ".ascii \"harddecommit=1\"",
+			 places[i]);
+		struct symtab *symtab = open_build(MAGIC, 2, ".byte 8", rest);
+		assert_true(go_build_mentions(symtab, "harddecommit="));
+		assert_false(go_build_mentions(symtab, "efence="));
+		symtab_close(symtab);
+	}
+}
+
 static uint64_t open_end;
 
 static uint64_t end_by(const char *lines)
@@ -150,9 +169,8 @@ static void test_end(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_releases),
-		cmocka_unit_test(test_other_forms),
-		cmocka_unit_test(test_mentions),
+		cmocka_unit_test(test_releases), cmocka_unit_test(test_other_forms),
+		cmocka_unit_test(test_mentions), cmocka_unit_test(test_mentions_in_text),
 		cmocka_unit_test(test_end),
 	};
 

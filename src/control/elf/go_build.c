@@ -15,6 +15,7 @@
 #define HEADER_SIZE 32u
 #define FLAGS_AT 15u
 #define STRINGS_FOLLOW 2u
+#define PIECE 16384u
 #define NAME_LEAST 5u /* go1.N */
 #define NAME_MOST 15u
 
@@ -73,9 +74,31 @@ bool go_build_release(const struct symtab *symtab, unsigned *ret_release)
 	       parse_name((const char *)bytes.at + HEADER_SIZE + 1, length, ret_release);
 }
 
+/* Reads piece by piece, because the image would keep the whole. */
+static bool has_word(const struct symtab *symtab, const struct segment *segment, const char *word)
+{
+	uint64_t at = segment->address, end = at + segment->file_size;
+	size_t length = strlen(word);
+	char piece[PIECE];
+
+	while (at < end) {
+		size_t size = end - at < PIECE ? end - at : PIECE;
+		size_t got = elf_image_read(&symtab->image, at, piece, size);
+
+		if (memmem(piece, got, word, length))
+			return true;
+		if (got < PIECE)
+			return false;
+		at += PIECE - length;
+	}
+	return false;
+}
+
 bool go_build_mentions(const struct symtab *symtab, const char *word)
 {
-	struct bytes bytes = info_of(symtab);
+	bool found = false;
 
-	return bytes.size && memmem(bytes.at, bytes.size, word, strlen(word));
+	for (size_t i = 0; i < symtab->image.segment_count && !found; i++)
+		found = has_word(symtab, &symtab->image.segments[i], word);
+	return found;
 }

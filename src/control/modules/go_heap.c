@@ -34,7 +34,7 @@
 #define ARENA (64ULL << 20)
 
 /* Settings of the runtime that take memory away. */
-static const char *const closing[] = { "efence", "harddecommit" };
+static const char *const closing[] = { "efence=", "harddecommit=" };
 
 static bool is_closing(const char *text)
 {
