@@ -2,6 +2,7 @@
 of stripped programs."""
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -50,7 +51,50 @@ def test_counts(dyntrace, goroutines, more):
 def test_room(dyntrace, goroutines, words):
     """Functions of the runtime without a check of their stack are left alone where a hit takes more than there may be."""
     error = dyntrace.fails("trace", "--function", *words, "--", goroutines["full"], status=125)
-    assert f"{words[0]}': Go's runtime calls it where a stack may have no room left" in error
+    assert f"{words[0]}': a goroutine's stack may have no room left there" in error
+
+
+CHAIN = """package main
+
+var sink int
+
+//go:noinline
+//go:nosplit
+func last(s string) { sink += len(s) }
+
+//go:noinline
+//go:nosplit
+func next(s string, n int) int {
+	var room [SIZE]int
+	room[n] = n
+	last(s)
+	return room[n/2]
+}
+
+//go:noinline
+func first(s string) int { return next(s, 8) + next(s, 4) }
+
+func main() { println(first("text")) }
+"""
+
+
+@pytest.mark.parametrize("size, gathered, counted", [(16, True, True), (32, False, True), (64, False, False)])
+def test_room_of_a_chain(dyntrace, tmp_path, size, gathered, counted):
+    """H4: functions without a check of their stack that call one another leave less of it to the last one."""
+    (tmp_path / "chain.go").write_text(CHAIN.replace("SIZE", str(size)))
+    env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "GO111MODULE": "off"}
+    subprocess.run(["go", "build", "-o", tmp_path / "chain", tmp_path / "chain.go"], check=True, env=env)
+    output = ["-o", dyntrace.new_output()]
+    for name, words, fits in (("main.next", output, True), ("main.last", output, gathered),
+                              ("main.last", [*output, "--probe", "main.last"], gathered),  # beside one that gathers nothing
+                              ("main.last", ["--tracer", "count"], counted)):
+        command = ["trace", *words, "--function", name, "--", str(tmp_path / "chain")]
+        shutil.rmtree(output[1], ignore_errors=True)
+        if fits:
+            assert dyntrace(*command).stderr.startswith("0\n")
+        else:
+            assert re.match(f"cannot probe '{name}(-2)?': a goroutine's stack may have no room left there",
+                            dyntrace.fails(*command, status=125))
 
 
 @pytest.mark.parametrize("other", ["--function", "--probe"])
@@ -116,7 +160,7 @@ def test_exits_of_all(dyntrace, goroutines):
 
 @pytest.mark.parametrize("name, why", [
     ("runtime.cputicks.abi0", "it is not by Go's compiler, whose functions know their goroutine (Go 1.17 and later)"),
-    ("runtime.badmorestackg0", "Go's runtime calls it where a stack may have no room left"),
+    ("runtime.badmorestackg0", "a goroutine's stack may have no room left there"),
     ("main.count", "one of its returns can't be probed: the function ends after 2 bytes, a jump needs 5"),
     ("main.main", None)], ids=["assembly", "runtime", "short", "plain"])
 def test_named_exits(dyntrace, goroutines, name, why):

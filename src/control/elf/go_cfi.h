@@ -9,5 +9,8 @@
 
 /* Adds rows in no certain order. False: out of memory, or too many. */
 bool go_cfi_add(const struct symtab *symtab, struct cfi_rows *rows);
+/* The most bytes below its return address that the function which holds the address takes, without
+ * those of functions that it calls. False: nothing tells. */
+bool go_cfi_deepest(const struct symtab *symtab, uint64_t address, uint64_t *ret_bytes);
 
 #endif

@@ -184,8 +184,7 @@ static struct go_function get(const struct symtab *symtab, uint64_t index)
 	};
 }
 
-bool go_functions_at(const struct symtab *symtab, uint64_t address,
-		     struct go_function *ret_function)
+bool go_functions_index(const struct symtab *symtab, uint64_t address, uint64_t *ret_index)
 {
 	const struct go_table *table = table_of(symtab);
 
@@ -194,7 +193,18 @@ bool go_functions_at(const struct symtab *symtab, uint64_t address,
 	size_t after = sorted_count(table->count + 1, i, start_of(symtab, i) <= address);
 	if (!after || after > table->count)
 		return false;
-	*ret_function = get(symtab, after - 1);
+	*ret_index = after - 1;
+	return true;
+}
+
+bool go_functions_at(const struct symtab *symtab, uint64_t address,
+		     struct go_function *ret_function)
+{
+	uint64_t index;
+
+	if (!go_functions_index(symtab, address, &index))
+		return false;
+	*ret_function = get(symtab, index);
 	return true;
 }
 

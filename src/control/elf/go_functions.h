@@ -32,6 +32,8 @@ bool go_functions_exist(const struct symtab *symtab);
 /* The function that holds the address; false: none. */
 bool go_functions_at(const struct symtab *symtab, uint64_t address,
 		     struct go_function *ret_function);
+/* Its place among all functions. */
+bool go_functions_index(const struct symtab *symtab, uint64_t address, uint64_t *ret_index);
 /* The number of functions; 0: no table. */
 uint64_t go_functions_count(const struct symtab *symtab);
 /* False: the table doesn't tell (Go before 1.18), or not of that function. */

@@ -161,7 +161,7 @@ static struct error *check_go(const struct symtab *symtab, const struct place *p
 						"their goroutine (Go 1.17 and later)");
 	if (go_prologue_is_runtime(place->symbol) && !go_prologue_read(symtab, address, &prologue))
 		return error_new(ERROR_REFUSED,
-				 "Go's runtime calls it where a stack may have no room left");
+				 "a goroutine's stack may have no room left there");
 	return NULL;
 }
 

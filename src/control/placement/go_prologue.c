@@ -2,10 +2,18 @@
 
 #include <string.h>
 
+#include "control/elf/go_cfi.h"
 #include "control/elf/go_functions.h"
 
 /* The longest: lea with 32 bits, cmp, jbe with 32 bits. */
 #define LONGEST 18u
+#define CHECKED_ROOM 792 /* of 928, behind a function with a check, and its call */
+#define CALL 8
+#define HIT 360
+#define GATHERING_HIT 600
+#define RED_ZONE 128
+#define LEVELS_MOST 8
+#define CALLERS_MOST 200000 /* that are looked at: files may be hostile */
 
 /* lea -frame(%rsp), %r12; its length, or 0: another instruction. */
 static uint8_t read_lea(const uint8_t *bytes, int32_t *ret_frame)
@@ -98,7 +106,69 @@ bool go_prologue_is_runtime(const struct symbol *symbol)
 	return runtime;
 }
 
-bool go_prologue_has_no_room(const struct symtab *symtab, const struct symbol *symbol, bool gathers)
+/* ---- room for a hit -------------------------------------------------------------------------- */
+
+struct chain {
+	const struct symtab *symtab;
+	uint32_t callers; /* looked at */
+};
+
+/* The bytes that a function takes if it has no check, with a call; 0: it has one, or nothing tells.
+ * Who takes more than there is has a check of a kind that go_prologue_read doesn't know. */
+static uint64_t taken_by(const struct symtab *symtab, uint64_t start)
+{
+	struct go_prologue prologue;
+	uint64_t frame;
+
+	if (go_prologue_read(symtab, start, &prologue) || !go_cfi_deepest(symtab, start, &frame) ||
+	    frame >= CHECKED_ROOM)
+		return 0;
+	return frame + CALL;
+}
+
+/* The bytes that functions without a check may have taken at the function's start. Go's linker
+ * sees to it that they are few, and that they don't call themselves. */
+static uint64_t taken_at(struct chain *chain, uint64_t start, unsigned level)
+{
+	uint64_t most = 0;
+	size_t count;
+	const struct symtab_jump *jumps = symtab_jumps_to(chain->symtab, start, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		struct go_function caller;
+
+		if (++chain->callers > CALLERS_MOST)
+			return UINT32_MAX;
+		if (!go_functions_at(chain->symtab, jumps[i].from, &caller) ||
+		    caller.start == start)
+			continue;
+		uint64_t taken = taken_by(chain->symtab, caller.start);
+		if (taken)
+			taken += level < LEVELS_MOST ? taken_at(chain, caller.start, level + 1) :
+						       UINT32_MAX;
+		most = taken > most ? taken : most;
+	}
+	return most;
+}
+
+static bool is_chain_long(const struct symtab *symtab, const struct symbol *symbol,
+			  uint64_t address, bool gathers)
+{
+	struct chain chain = { .symtab = symtab };
+	uint64_t needed = gathers ? GATHERING_HIT : HIT;
+
+	if (address != symbol->address) {
+		uint64_t own = taken_by(symtab, symbol->address);
+
+		if (!own)
+			return false; /* behind its check: 800 bytes */
+		needed += own - CALL + RED_ZONE;
+	}
+	return taken_at(&chain, symbol->address, 0) + needed > CHECKED_ROOM;
+}
+
+bool go_prologue_has_no_room(const struct symtab *symtab, const struct symbol *symbol,
+			     uint64_t address, bool gathers)
 {
 	static const char more[] = "runtime.morestack";
 	struct go_prologue prologue;
@@ -107,6 +177,10 @@ bool go_prologue_has_no_room(const struct symtab *symtab, const struct symbol *s
 		return false;
 	if (!strncmp(symbol->name, more, sizeof(more) - 1))
 		return true;
-	return go_prologue_is_runtime(symbol) && gathers &&
-	       !go_prologue_read(symtab, symbol->address, &prologue);
+	if (go_prologue_read(symtab, symbol->address, &prologue))
+		return false;
+	return go_prologue_is_runtime(symbol) ?
+		       gathers :
+		       go_prologue_has_goroutine(symtab) &&
+			       is_chain_long(symtab, symbol, address, gathers);
 }

@@ -244,10 +244,6 @@ static struct error *open_site(struct planner *planner, struct probe *probe, boo
 	struct error *error = view_place(planner, &probe->place, &view);
 
 	view.probe = probe;
-	if (!error && probe->place.symbol &&
-	    go_prologue_has_no_room(view.module->symtab, probe->place.symbol, probe->event.program))
-		error = error_new(ERROR_REFUSED,
-				  "Go's runtime calls it where a stack may have no room left");
 	if (!error)
 		error = try_tactics(&view, late, &site);
 	return error ? error : join_site(site, probe);
@@ -309,10 +305,27 @@ static struct error *read_maps(struct planner *planner)
 	return NULL;
 }
 
+/* Also of a probe that joins another one's site. */
+static struct error *check_room(struct planner *planner, const struct probe *probe)
+{
+	const struct place *place = &probe->place;
+	struct module_view *view;
+	struct error *error = place->symbol ? function_view(planner, place->module, &view) : NULL;
+
+	if (!error && place->symbol &&
+	    go_prologue_has_no_room(view->symtab, place->symbol,
+				    place->address.v - place->module->bias.v, probe->event.program))
+		error = error_new(ERROR_REFUSED, "a goroutine's stack may have no room left there");
+	return error;
+}
+
 static struct error *plan_probe(struct planner *planner, struct probe *probe, bool late)
 {
 	struct site *site = site_around(planner, probe->place.address);
+	struct error *error = check_room(planner, probe);
 
+	if (error)
+		return error;
 	probe->again = false;
 	/* where a function is left, nothing below the stack pointer is in use any more */
 	probe->event.keep_red_zone = !probe->event.leaves && !is_function_start(planner, probe);

@@ -49,25 +49,48 @@ static bool add_frame(const struct adding *adding, const struct go_frame *frame,
 	return put(adding, row);
 }
 
-/* A function that sets rsp (runtime.systemstack) is known at its start alone. */
+/* A place in a function's list. A function that sets rsp (runtime.systemstack) is known at its
+ * start alone. */
+struct steps {
+	const struct go_frame *frame;
+	struct cursor at;
+	uint64_t pc, next; /* the step is from pc on */
+	int64_t moved;
+};
+
+static struct steps begin(const struct go_frame *frame)
+{
+	return (struct steps){ .frame = frame,
+			       .at = { frame->steps, frame->steps + frame->size, false },
+			       .next = frame->start,
+			       .moved = -1 };
+}
+
+static bool next_step(struct steps *steps)
+{
+	const struct go_frame *frame = steps->frame;
+	bool first = steps->next == frame->start;
+
+	steps->pc = steps->next;
+	if (steps->pc >= frame->end || (!first && frame->sets_rsp))
+		return false;
+	uint64_t change = take_uleb(&steps->at), bytes = take_uleb(&steps->at);
+	if (steps->at.failed || !bytes || bytes > frame->end - steps->pc || (!change && !first))
+		return false;
+	steps->moved += (int64_t)(change >> 1) ^ -(int64_t)(change & 1);
+	steps->next += frame->sets_rsp ? 1 : bytes;
+	return true;
+}
+
 static bool add_steps(const struct adding *adding, const struct go_frame *frame)
 {
-	struct cursor c = { frame->steps, frame->steps + frame->size, false };
-	uint64_t pc = frame->start;
-	int64_t moved = -1;
+	struct steps steps = begin(frame);
 
-	while (pc < frame->end && (pc == frame->start || !frame->sets_rsp)) {
-		uint64_t change = take_uleb(&c), bytes = take_uleb(&c);
-
-		if (c.failed || !bytes || bytes > frame->end - pc ||
-		    (!change && pc != frame->start))
-			break;
-		moved += (int64_t)(change >> 1) ^ -(int64_t)(change & 1);
-		if (!add_frame(adding, frame, pc, moved))
+	while (next_step(&steps)) {
+		if (!add_frame(adding, frame, steps.pc, steps.moved))
 			return false;
-		pc += frame->sets_rsp ? 1 : bytes;
 	}
-	return add_row(adding, pc, DT_CFA_NONE);
+	return add_row(adding, steps.pc, DT_CFA_NONE);
 }
 
 static bool add_function(const struct adding *adding, const struct go_frame *frame)
@@ -92,5 +115,19 @@ bool go_cfi_add(const struct symtab *symtab, struct cfi_rows *rows)
 		if (go_functions_frame(symtab, i, &frame) && !add_function(&adding, &frame))
 			return false;
 	}
+	return true;
+}
+
+bool go_cfi_deepest(const struct symtab *symtab, uint64_t address, uint64_t *ret_bytes)
+{
+	struct go_frame frame;
+	uint64_t index, most = 0;
+
+	if (!go_functions_index(symtab, address, &index) ||
+	    !go_functions_frame(symtab, index, &frame))
+		return false;
+	for (struct steps steps = begin(&frame); next_step(&steps);)
+		most = steps.moved > (int64_t)most ? (uint64_t)steps.moved : most;
+	*ret_bytes = most;
 	return true;
 }
