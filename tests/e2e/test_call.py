@@ -230,6 +230,33 @@ def test_a_jump_out_of_a_function(dyntrace, built):
     assert hits(result) == 5 and "not called" not in result.stderr  # a call that jumped away isn't counted
 
 
+GO = """package main
+
+import "C"
+
+//go:noinline
+func work(n int) int {
+	if n > 0 {
+		return work(n-1) + 1
+	}
+	return 0
+}
+
+func main() { println(work(4)) }
+"""
+
+
+@pytest.mark.parametrize("tracer", ["call", "lttng"])
+def test_not_on_the_stack_of_a_goroutine(dyntrace, built, tmp_path, tracer):
+    """H4: memory below it is readable, and somebody else's."""
+    (tmp_path / "go.go").write_text(GO)
+    env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "GO111MODULE": "off", "CGO_ENABLED": "1"}
+    subprocess.run(["go", "build", "-o", tmp_path / "go", tmp_path / "go.go"], check=True, env=env)
+    word = f"call:{built / 'libprobes.so'}:on_work" if tracer == "call" else tracer
+    error = dyntrace.fails("trace", "--function", "main.work", "--tracer", word, "--", str(tmp_path / "go"), status=125)
+    assert f"tracer '{tracer}' can't be used in Go code: stacks of goroutines have no room for the called functions" in error
+
+
 # ---- functions that fail -------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("function, library, name", [

@@ -342,7 +342,8 @@ static struct error *prepare_one(struct session *session, struct tracepoint *tra
 	bool is_bare = false;
 	taddr function;
 	struct error *error =
-		path ? loading_check_place(tracepoint) : error_new(ERROR_FAILED, "out of memory");
+		path ? loading_check_place(session, tracepoint) :
+		       error_new(ERROR_FAILED, "out of memory");
 
 	if (!error)
 		error = open_library(session, path, held, &library);

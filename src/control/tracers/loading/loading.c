@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/placement/go_prologue.h"
 #include "wide.h"
 
 bool loading_create(struct session *session)
@@ -40,9 +41,27 @@ size_t loading_gate(struct session *session, const struct tracepoint *tracepoint
 	return found.is_wide ? 0 : 1;
 }
 
+/* (H4) Memory of others lies below a goroutine's stack: nothing tells that a function overflows. */
+static struct error *check_stack(struct session *session, const struct tracepoint *tracepoint)
+{
+	const struct place *place = &tracepoint->probe.place;
+	struct symtab *symtab;
+
+	if (!place->module || place->module->is_vdso)
+		return NULL;
+	struct error *error = module_symtab(session->proc, place->module, &symtab);
+	if (!error && go_prologue_is_go_code(symtab, place->address.v - place->module->bias.v))
+		error = error_new(
+			ERROR_REFUSED,
+			"tracer '%s' can't be used in Go code: stacks of goroutines have no "
+			"room for the called functions",
+			tracepoint->tracer->name);
+	return error;
+}
+
 /* Code that may run with the loader's or the allocator's locks held can't call functions that take
  * these locks. */
-struct error *loading_check_place(const struct tracepoint *tracepoint)
+struct error *loading_check_place(struct session *session, const struct tracepoint *tracepoint)
 {
 	const struct place *place = &tracepoint->probe.place;
 	const char *name = place->module ? place->module->name : "";
@@ -66,5 +85,5 @@ struct error *loading_check_place(const struct tracepoint *tracepoint)
 	    !strncmp(name, "libdyntrace-", strlen("libdyntrace-")))
 		return error_new(ERROR_REFUSED, "tracer '%s' can't trace itself",
 				 tracepoint->tracer->name);
-	return NULL;
+	return check_stack(session, tracepoint);
 }

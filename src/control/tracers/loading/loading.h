@@ -27,7 +27,8 @@ void loading_free(struct session *session);
 /* The cheapest gate that suffices in the tracepoint's module: 0 or 1, in the order of
  * LOADING_GATES. */
 size_t loading_gate(struct session *session, const struct tracepoint *tracepoint);
-/* Fails if a function can't be called from there, because locks that it needs may be held. */
-struct error *loading_check_place(const struct tracepoint *tracepoint);
+/* Fails if a function can't be called from there, because locks that it needs may be held, or the
+ * stack has no room for it. */
+struct error *loading_check_place(struct session *session, const struct tracepoint *tracepoint);
 
 #endif

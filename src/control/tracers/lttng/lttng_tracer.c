@@ -218,7 +218,7 @@ struct error *lttng_tracer_prepare(struct session *session, const struct tracepo
 		return NULL;
 	for (size_t i = 0; i < list->count && !error; i++) {
 		if (tracepoint_is(list->items[i], TRACER_LTTNG))
-			error = loading_check_place(list->items[i]);
+			error = loading_check_place(session, list->items[i]);
 		if (!error && is_new(list->items[i]) && !list->items[i]->lttng)
 			error = make_use(list->items[i]);
 	}
