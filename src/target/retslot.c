@@ -47,10 +47,12 @@ static struct retslot_call retslot_call(const struct dt_control *control, uint64
 				     .ra = *(const uint64_t *)place,
 				     .late_sp = place };
 
-	/* (R11) the function itself has read, or will read, what its goroutine points to */
+	/* (R11) the function itself has read, or will read, what its goroutine points to; 0: it has
+	 * given its thread away (runtime.dropm) */
 	if (call.site->flags & DT_SITE_GO) {
 		call.late_sp = r14;
-		call.late_tail = dt_go_depth(*(const uint64_t *)(r14 + DT_GO_STACK_END), place);
+		call.late_tail =
+			r14 ? dt_go_depth(*(const uint64_t *)(r14 + DT_GO_STACK_END), place) : 0;
 	}
 	return call;
 }
@@ -599,8 +601,8 @@ uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t
 	struct retslot_call call = retslot_call(control, place, site, r14);
 
 	if (call.site->flags & (DT_SITE_RETURN | DT_SITE_JUMP | DT_SITE_AGAIN))
-		return late_leave(&call);
-	if (!thread_has_clock(control))
+		return call.late_sp ? late_leave(&call) : 0; /* a call that nobody knows */
+	if (!call.late_sp || !thread_has_clock(control))
 		return retslot_miss(control, site);
 	struct dt_slot *slot = slow_find_ours(control);
 

@@ -158,6 +158,54 @@ def test_exits_of_all(dyntrace, goroutines):
         assert re.search(rf"^ *{calls} .* main\.{name}$", result.stderr, re.M), (name, calls)
 
 
+CALLBACK = """package main
+
+// void call_from_thread(void);
+import "C"
+
+var calls int
+
+//export callback
+func callback() { calls++ }
+
+func main() {
+	for i := 0; i < 20; i++ {
+		C.call_from_thread()
+	}
+	println("calls", calls)
+}
+"""
+THREAD = """#include <pthread.h>
+#include "_cgo_export.h"
+
+static void *run(void *unused)
+{
+	callback();
+	return unused;
+}
+
+void call_from_thread(void)
+{
+	pthread_t thread;
+
+	if (!pthread_create(&thread, 0, run, 0))
+		pthread_join(thread, 0);
+}
+"""
+
+
+def test_exit_without_a_goroutine(dyntrace, tmp_path):
+    """R11: a thread of C's that has called Go gives its goroutine away before the end of the function that does so."""
+    (tmp_path / "callback.go").write_text(CALLBACK)
+    (tmp_path / "thread.c").write_text(THREAD)
+    env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "GO111MODULE": "off", "CGO_ENABLED": "1"}
+    subprocess.run(["go", "build", "-o", "program", "."], check=True, env=env, cwd=tmp_path)
+    output = dyntrace.new_output()
+    result = dyntrace("trace", "-o", output, "-e", "--function", "runtime.dropm", "--", str(tmp_path / "program"))
+    assert "calls 20\n" in result.stderr
+    assert pairs(Trace(output), "runtime.dropm") == (20, 0)
+
+
 @pytest.mark.parametrize("name, why", [
     ("runtime.cputicks.abi0", "it is not by Go's compiler, whose functions know their goroutine (Go 1.17 and later)"),
     ("runtime.badmorestackg0", "a goroutine's stack may have no room left there"),
