@@ -68,7 +68,15 @@ func next(s string, n int) int {
 	var room [SIZE]int
 	room[n] = n
 	last(s)
-	return room[n/2]
+	return room[n/2] + checked(s, n)
+}
+
+//go:noinline
+func checked(s string, n int) int {
+	if n > 100 {
+		return checked(s, n-1) + 1
+	}
+	return 0
 }
 
 //go:noinline
@@ -87,13 +95,15 @@ def test_room_of_a_chain(dyntrace, tmp_path, size, gathered, counted):
     output = ["-o", dyntrace.new_output()]
     for name, words, fits in (("main.next", output, True), ("main.last", output, gathered),
                               ("main.last", [*output, "--probe", "main.last"], gathered),  # beside one that gathers nothing
-                              ("main.last", ["--tracer", "count"], counted)):
+                              ("main.last", ["--tracer", "count"], counted),
+                              ("main.checked", output, True), ("main.checked", [*output, "--probe", "main.checked+0x4"], False),
+                              ("main.first", [*output, "-t", "backtrace", "--probe", "main.checked"], gathered)):
         command = ["trace", *words, "--function", name, "--", str(tmp_path / "chain")]
         shutil.rmtree(output[1], ignore_errors=True)
         if fits:
             assert dyntrace(*command).stderr.startswith("0\n")
         else:
-            assert re.match(f"cannot probe '{name}(-2)?': a goroutine's stack may have no room left there",
+            assert re.match(r"cannot probe 'main\.\w+(-2|\+0x4)?': a goroutine's stack may have no room left there",
                             dyntrace.fails(*command, status=125))
 
 

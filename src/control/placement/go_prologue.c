@@ -151,36 +151,40 @@ static uint64_t taken_at(struct chain *chain, uint64_t start, unsigned level)
 	return most;
 }
 
-static bool is_chain_long(const struct symtab *symtab, const struct symbol *symbol,
-			  uint64_t address, bool gathers)
+static bool is_chain_long(const struct symtab *symtab, uint64_t start, uint64_t needed)
 {
 	struct chain chain = { .symtab = symtab };
-	uint64_t needed = gathers ? GATHERING_HIT : HIT;
 
-	if (address != symbol->address) {
-		uint64_t own = taken_by(symtab, symbol->address);
-
-		if (!own)
-			return false; /* behind its check: 800 bytes */
-		needed += own - CALL + RED_ZONE;
-	}
-	return taken_at(&chain, symbol->address, 0) + needed > CHECKED_ROOM;
+	return taken_at(&chain, start, 0) + needed > CHECKED_ROOM;
 }
 
 bool go_prologue_has_no_room(const struct symtab *symtab, const struct symbol *symbol,
-			     uint64_t address, bool gathers)
+			     const struct go_hit *hit)
 {
 	static const char more[] = "runtime.morestack";
+	uint64_t start = symbol->address, needed = hit->gathers ? GATHERING_HIT : HIT;
 	struct go_prologue prologue;
 
-	if (!go_prologue_is_go_code(symtab, symbol->address))
+	if (!go_prologue_is_go_code(symtab, start))
 		return false;
 	if (!strncmp(symbol->name, more, sizeof(more) - 1))
 		return true;
-	if (go_prologue_read(symtab, symbol->address, &prologue))
-		return false;
-	return go_prologue_is_runtime(symbol) ?
-		       gathers :
-		       go_prologue_has_goroutine(symtab) &&
-			       is_chain_long(symtab, symbol, address, gathers);
+	if (hit->address != start)
+		needed += RED_ZONE;
+	if (go_prologue_read(symtab, start, &prologue)) {
+		/* one that doesn't check keeps others at the place from it (trampoline.c) */
+		return !hit->checks && hit->address < start + prologue.length &&
+		       is_chain_long(symtab, start,
+				     needed + (hit->gathers ? 0 : GATHERING_HIT - HIT));
+	}
+	if (go_prologue_is_runtime(symbol))
+		return hit->gathers;
+	if (hit->address != start) {
+		uint64_t own = taken_by(symtab, start);
+
+		if (!own)
+			return false; /* behind its check: 800 bytes */
+		needed += own - CALL;
+	}
+	return go_prologue_has_goroutine(symtab) && is_chain_long(symtab, start, needed);
 }

@@ -35,15 +35,21 @@ bool go_prologue_is_runtime(const struct symbol *symbol);
 /* Is the function made by Go's compiler, so that r14 is its goroutine at its start and its ends? */
 bool go_prologue_keeps_goroutine(const struct symtab *symtab, uint64_t start);
 
+struct go_hit {
+	uint64_t address;
+	bool gathers; /* values behind pointers, strings, a backtrace */
+	bool checks; /* the stack, before anything else, as the function's first instructions do */
+};
+
 /*
- * Has the stack no room for a hit at that address of the function (H4)? A goroutine's stack has 928
- * bytes below its guard. Of these, a function that has checked the stack may take 128, and those
- * without a check that call one another share the rest; the deepest such chain of Go 1.19's runtime
- * that doesn't end the program uses 304, and a program may have others (//go:nosplit). A hit takes
- * up to 360, one that gathers values 600, and 128 more where the red zone may be in use. Where
+ * Has the stack no room for such a hit in the function (H4)? A goroutine's stack has 928 bytes
+ * below its guard. Of these, a function that has checked the stack may take 128, and those without
+ * a check that call one another share the rest; the deepest such chain of Go 1.19's runtime that
+ * doesn't end the program uses 304, and a program may have others (//go:nosplit). A hit takes up to
+ * 360, one that gathers values 600, and 128 more where the red zone may be in use. Where
  * runtime.morestack is called, 8 are warranted.
  */
 bool go_prologue_has_no_room(const struct symtab *symtab, const struct symbol *symbol,
-			     uint64_t address, bool gathers);
+			     const struct go_hit *hit);
 
 #endif

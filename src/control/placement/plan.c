@@ -310,11 +310,14 @@ static struct error *check_room(struct planner *planner, const struct probe *pro
 {
 	const struct place *place = &probe->place;
 	struct module_view *view;
-	struct error *error = place->symbol ? function_view(planner, place->module, &view) : NULL;
 
-	if (!error && place->symbol &&
-	    go_prologue_has_no_room(view->symtab, place->symbol,
-				    place->address.v - place->module->bias.v, probe->event.program))
+	if (!place->symbol)
+		return NULL;
+	struct error *error = function_view(planner, place->module, &view);
+	struct go_hit hit = { .address = place->address.v - place->module->bias.v,
+			      .gathers = probe->event.program != NULL,
+			      .checks = probe->event.check_length != 0 };
+	if (!error && go_prologue_has_no_room(view->symtab, place->symbol, &hit))
 		error = error_new(ERROR_REFUSED, "a goroutine's stack may have no room left there");
 	return error;
 }
