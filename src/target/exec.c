@@ -43,7 +43,7 @@ uint64_t exec_ask(const struct dt_control *control)
 	exec->pid = sys_getpid();
 	exec->tid = sys_gettid();
 	exec->process = agent_state(control)->process;
-	/* Pairs with follow_look in the controller. */
+	/* Pairs with exec_call_look in the controller. */
 	__atomic_store_n(&exec->state, DT_EXEC_ASKED, __ATOMIC_RELEASE);
 	chunk_wake(control);
 	while (__atomic_load_n(&exec->state, __ATOMIC_ACQUIRE) == DT_EXEC_ASKED) {

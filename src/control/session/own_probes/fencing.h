@@ -16,7 +16,7 @@
  */
 struct error *fencing_check(struct session *session, const struct stop *stop,
 			    const struct fence *trial, unsigned *ret_closed);
-/* Can the filters of the target's threads be those that we have ourselves (remote.c)? */
+/* Can the filters of the target's threads be those that we have ourselves (remote_filters.c)? */
 bool fencing_may_be_ours(const struct session *session);
 /* Flags of the control page for these parts. */
 uint32_t fencing_flags(const struct session *session, unsigned closed);
