@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness import Program, status, until
+from harness import Program, await_sleeps, status, until
 from test_plain_loads import alone, build, has_handlers
 
 PROGRAM = r"""
@@ -120,8 +120,11 @@ def watch_reads(processes, pid, path):
     return strace
 
 
-def are_loads_on(pid):
-    return has_handlers(pid) and status(pid, "TracerPid") == "0"
+def await_loads(tracing, pid):
+    """dyntrace sleeps in its loop when all that the program has asked for is done: a debugger between would be in its way."""
+    until(lambda: has_handlers(pid), "handlers in front")
+    await_sleeps(tracing.process, 2)
+    until(lambda: status(pid, "TracerPid") == "0", "nobody holds the process")
 
 
 @pytest.mark.parametrize("late", [0, 1])
@@ -136,7 +139,7 @@ def test_loads_go_on(dyntrace, processes, scratch, blocks, late):
     target.go().wait_ready()
     if blocks:
         until(lambda: first_byte(target.pid, handler) != before, "a probe at the handler")
-    until(lambda: are_loads_on(target.pid), "handlers in front")
+    await_loads(tracing, target.pid)
     calls = os.path.join(scratch, "calls")
     strace = watch_reads(processes, target.pid, calls)
     target.go().wait_ready()
@@ -158,7 +161,8 @@ def test_tracepoint_at_the_handler(dyntrace, processes, scratch):
     handler = int(target.process.stdout.readline(), 16)
     before = first_byte(target.pid, handler)
     tracing = dyntrace.start_trace(target.pid, "--function", "take", "--function", "on_signal", "-t", "var:gone").wait_told()
-    until(lambda: first_byte(target.pid, handler) != before and has_handlers(target.pid), "handlers in front")
+    until(lambda: first_byte(target.pid, handler) != before, "a probe at the handler")
+    await_loads(tracing, target.pid)
     target.go().wait_ready()
     target.go().wait_ready()
     trace = tracing.stop()
@@ -174,7 +178,7 @@ def test_loads_begin_while_a_thread_hits(dyntrace, processes, scratch, blocks):
     target = Program(processes, path, ["--hot", 1, "--blocks", blocks]).wait_ready()
     target.go()
     tracing = dyntrace.start_trace(target.pid, "--function", "take", "--every", "10").wait_told()
-    until(lambda: are_loads_on(target.pid), "handlers in front")
+    await_loads(tracing, target.pid)
     strace = watch_reads(processes, target.pid, calls)
     target.go().wait_ready()
     target.go().wait_ready()
@@ -239,7 +243,7 @@ def test_blocked_again_behind_a_handler(dyntrace, processes, scratch):
     """(X17) A thread that is open in a handler alone, which the mask of a wait let in, is blocked when the handler has returned."""
     target = Program(processes, build(scratch, "inside", OPEN_INSIDE), []).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--function", "take").wait_told()
-    until(lambda: are_loads_on(target.pid), "handlers in front")
+    await_loads(tracing, target.pid)
     target.go().wait_ready()
     trace = tracing.stop()
     target.finish()
