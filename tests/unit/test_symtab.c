@@ -487,7 +487,7 @@ static void test_fdes(void **state)
 		struct symtab *symtab;
 		unsigned long start, end;
 		uint64_t found_start, found_end;
-		size_t count = 0;
+		size_t count = 0, early = 0;
 		char command[256];
 		FILE *list;
 
@@ -500,6 +500,10 @@ static void test_fdes(void **state)
 			 paths[i]);
 		list = popen(command, "r");
 		while (fscanf(list, "%lx %lx", &start, &end) == 2) {
+			if (!symtab_fde(symtab, start, &found_start, &found_end)) {
+				early++; /* begins a byte before its code: the end of handlers */
+				start++;
+			}
 			assert_true(symtab_fde(symtab, start, &found_start, &found_end));
 			assert_int_equal(found_start, start);
 			assert_int_equal(found_end, end);
@@ -509,6 +513,7 @@ static void test_fdes(void **state)
 		}
 		pclose(list);
 		assert_true(count > 100);
+		assert_int_equal(early, strstr(paths[i], "libc.so.6") != NULL); /* __restore_rt */
 		symtab_close(symtab);
 	}
 }
