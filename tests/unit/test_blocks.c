@@ -255,7 +255,7 @@ static void test_refused(void **unused)
 	finish(&trace, (uint64_t)(FIRST / PACKET + 3 + PACKETS / 4) * EVENTS);
 }
 
-/* What a file doesn't use may be what another one lacks: it gives that back. */
+/* A file gives back the blocks that it doesn't use: another one may lack them. */
 static void test_given_back(void **unused)
 {
 	struct rig_trace trace;

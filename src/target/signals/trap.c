@@ -29,7 +29,7 @@ struct trap_call {
 	uint64_t args[6]; /* rdi rsi rdx r10 r8 r9 */
 };
 
-/* What lies between the registers and the program's stack: what else dt_guard has pushed, its
+/* Bytes between the registers and the program's stack: two more words that dt_guard has pushed, its
  * return address, and the red zone, which the trampoline leaves alone. */
 #define TRAP_CALL_TO_STACK (3 * sizeof(uint64_t) + DT_RED_ZONE)
 

@@ -200,7 +200,7 @@ static uint8_t garbage_before(const struct evidence *evidence, const struct call
 	return use.clobbers & (uint8_t)~use.results;
 }
 
-/* What a caller's registers tell of the function's arguments. */
+/* Evidence of a caller's registers for the function's arguments. */
 struct told {
 	uint8_t garbage; /* what is in these is nobody's */
 	uint8_t passed; /* these are written for the function: nothing else reads them */
@@ -266,7 +266,7 @@ static bool read_way(const struct symtab *symtab, const struct caller *caller, s
 	return true;
 }
 
-/* What a call of the function, or a jump to it, tells. */
+/* Evidence of a call of the function, or of a jump to it. */
 static struct told told_at(const struct evidence *evidence, uint64_t function, uint64_t site,
 			   unsigned deeper)
 {

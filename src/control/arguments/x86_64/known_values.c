@@ -74,7 +74,7 @@ static void note(struct known_values *known, const struct known_value *value)
 	known->oldest = (uint8_t)((at + 1) % KNOWN_MAX);
 }
 
-/* What is true of both; false: nothing. */
+/* The facts that hold for both; false: none do. */
 static bool widen(struct known_value *value, const struct known_value *other)
 {
 	if (value->kind != other->kind || value->width != other->width ||
@@ -236,7 +236,7 @@ static struct known_value and_mask(const struct insn *insn)
 	return loose_bound(size < 32 ? size : 32, (uint32_t)mask->imm.value.u & most_of(size));
 }
 
-/* What the first operand, a register, holds behind the instruction. */
+/* The value of the first operand, a register, behind the instruction. */
 static struct known_value result_of(const struct known_values *known, const struct insn *insn)
 {
 	const ZydisDecodedOperand *to = &insn->operands[0], *from = &insn->operands[1];
