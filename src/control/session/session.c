@@ -181,13 +181,13 @@ struct error *session_begin(struct session *session, struct stop *held)
 	return error;
 }
 
-/* The time until the next step: a guest may want it sooner. */
+/* The time until the next step: a guest may want it sooner, and handlers that wait for probes. */
 static unsigned sooner(const struct session *session, unsigned timeout_ms)
 {
 	uint64_t now = now_ns(), by = session->step_by;
 
-	if (session->handlers_due.count)
-		return 0;
+	if (session->handlers_due.count && (!by || by > session->loads_next))
+		by = session->loads_next ? session->loads_next : now;
 	if (!by || by >= now + timeout_ms * 1000000ULL)
 		return timeout_ms;
 	return by > now ? (unsigned)((by - now) / 1000000) + 1 : 0;
