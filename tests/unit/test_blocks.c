@@ -13,7 +13,7 @@
 
 #define EVENTS 8192 /* bare, of a packet: as long as a big chunk */
 #define PACKET (sizeof(struct metadata_packet) + EVENTS * 8)
-#define PACKETS 400
+#define PACKETS 160
 #define FIRST (1u << 20) /* a shorter trace asks for none */
 #define THREADS 16
 #define DISK (64u << 20)
