@@ -24,6 +24,7 @@ enum error_kind {
 	ERROR_REFUSED, /* a site can't be placed; the text says why */
 	ERROR_INTERRUPTED, /* by the user: interrupt.h */
 	ERROR_FULL, /* recording stopped before the disk is full */
+	ERROR_UNFIT, /* no thread of the target can be borrowed just now; nothing has changed */
 };
 
 struct error;

@@ -64,7 +64,7 @@ struct error *remote_choose(struct remote *remote, uint64_t *ret_top,
 	if (!err)
 		err = choose_by(remote, &maps, ret_top, ret_status);
 	if (!err && !*ret_top)
-		err = error_new(ERROR_FAILED,
+		err = error_new(ERROR_UNFIT,
 				"no held thread of process %d can be borrowed for a system call",
 				proc->pid);
 	return err;

@@ -137,6 +137,19 @@ static unsigned longer_ms(unsigned ms)
 	return 2 * ms < IDLE_STEP_MAX_MS ? 2 * ms : IDLE_STEP_MAX_MS;
 }
 
+/* The thread is at the end of its stack, or in a handler of that: a moment later it isn't. */
+static bool is_unfit(const struct error *error)
+{
+	return error && error_kind(error) == ERROR_UNFIT;
+}
+
+static void wait_if_unfit(struct error *error, unsigned ms)
+{
+	if (error)
+		nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
+	error_free(error);
+}
+
 /* Makes room meanwhile for threads that wait for it in full buffers (B8). */
 static struct error *restore_text(struct session *session, struct proc *proc, bool last,
 				  bool *ret_idle)
@@ -150,8 +163,9 @@ static struct error *restore_text(struct session *session, struct proc *proc, bo
 	for (unsigned step = IDLE_STEP_MS;; step = longer_ms(step)) {
 		error = try_restore(session, proc, last, step, ret_idle);
 		recording_make_room(session);
-		if (error || *ret_idle || patience_ends(&patience, proc))
+		if ((error && !is_unfit(error)) || *ret_idle || patience_ends(&patience, proc))
 			return error;
+		wait_if_unfit(error, step);
 	}
 }
 
@@ -282,10 +296,12 @@ static struct error *unmap_all(struct session *session, struct proc *proc)
 		bool done;
 		struct error *error = try_unmap(session, proc, ranges, range_count, &done);
 
-		if (error || done)
+		if ((error && !is_unfit(error)) || done)
 			return error;
 		if (patience_ends(&patience, proc))
-			return error_new(ERROR_FAILED, "a thread stays inside a probe");
+			return error ? error :
+				       error_new(ERROR_FAILED, "a thread stays inside a probe");
+		error_free(error);
 		recording_make_room(session);
 		nanosleep(&(struct timespec){ .tv_nsec = pause * 1000000L }, NULL);
 	}

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "control/proc/judged.h"
 #include "control/proc/proc_guise.h"
@@ -26,6 +27,9 @@
 #include "control/base/cleanup.h"
 #include "control/stop/prejudge.h"
 #include "control/stop/stop.h"
+
+#define UNFIT_TRIES 250
+#define UNFIT_PAUSE_NS 2000000L
 
 #define WINDOW_PAGES_MIN 16
 #define WINDOW_PAGES_SPLIT 256 /* larger needs may be split */
@@ -386,6 +390,21 @@ static struct error *map_with_stop(struct making *making, struct stop *held)
 	return error;
 }
 
+/* Tries again where no thread can be borrowed: one at the end of its stack, or in a handler of
+ * that, is elsewhere a moment later. */
+static struct error *map_with_stops(struct making *making, struct stop *held)
+{
+	struct error *error = map_with_stop(making, held);
+
+	for (int i = 0; i < UNFIT_TRIES && !held && error && error_kind(error) == ERROR_UNFIT;
+	     i++) {
+		error_free(error);
+		nanosleep(&(struct timespec){ .tv_nsec = UNFIT_PAUSE_NS }, NULL);
+		error = map_with_stop(making, held);
+	}
+	return error;
+}
+
 struct error *mapping_make(struct session *session, const struct mapping_wants *wants,
 			   struct stop *held)
 {
@@ -405,7 +424,7 @@ struct error *mapping_make(struct session *session, const struct mapping_wants *
 	if (!error && wants->exits)
 		error = exits_prepare(session);
 	if (!error)
-		error = map_with_stop(&making, held);
+		error = map_with_stops(&making, held);
 	if (!error && making.asks_tids)
 		session->agent->control->tid_offset =
 			fencing_tid_offset(session, &making.blocks, false);
