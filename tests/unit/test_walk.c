@@ -31,6 +31,7 @@ static const uint32_t sizes[] = { 8, 8, 24 };
 
 struct result {
 	uint64_t to[WORDS];
+	uint16_t lengths[WORDS];
 	size_t copied, left;
 	uint64_t count, clock, first, back, hits[3];
 	enum walk_stop stop;
@@ -54,6 +55,7 @@ static void expect(const uint64_t *from, uint64_t clock, struct result *result)
 		if (!result->count++)
 			result->first = clock;
 		result->hits[id]++;
+		result->lengths[result->copied] = 1;
 		result->to[result->copied++] = clock << 24 | id;
 	}
 	result->clock = clock;
@@ -67,6 +69,7 @@ static void check(const uint64_t *from, uint64_t clock)
 			     .id_count = 3,
 			     .from = from,
 			     .to = got.to,
+			     .lengths = got.lengths,
 			     .words = WORDS,
 			     .clock = clock };
 
@@ -82,6 +85,8 @@ static void check(const uint64_t *from, uint64_t clock)
 		assert_int_equal(walk.first_clock, expected.first);
 	assert_memory_equal(got.hits, expected.hits, sizeof(got.hits));
 	assert_memory_equal(got.to, expected.to, expected.copied * 8);
+	assert_int_equal(walk.lengths - got.lengths, expected.copied);
+	assert_memory_equal(got.lengths, expected.lengths, sizeof(got.lengths));
 }
 
 static void spoil(uint64_t *words, size_t at, enum fault fault)
@@ -168,7 +173,7 @@ static uint32_t text_sizes[KINDS] = { 24 };
 struct texts_result {
 	uint64_t to[ROOM];
 	uint16_t lengths[ROOM];
-	size_t copied, lengthy, left;
+	size_t copied, left;
 	uint64_t count, clock, first, back, hits[KINDS];
 	uint32_t last_id, last_padding;
 	enum walk_stop stop;
@@ -236,8 +241,7 @@ static void expect_texts(const uint64_t *from, size_t words, uint64_t clock,
 			result->first = clock;
 		result->hits[id]++;
 		result->to[result->copied] = clock << 24 | id;
-		if (id)
-			result->lengths[result->lengthy++] = (uint16_t)((size + 7) / 8);
+		result->lengths[result->count - 1] = (uint16_t)((size + 7) / 8);
 		if (id)
 			result->last_padding = (uint32_t)(-size % 8);
 		result->last_id = (uint32_t)id;
@@ -265,7 +269,7 @@ static void check_texts(const uint64_t *from, size_t words, uint64_t clock)
 	walk_events(&walk);
 	assert_int_equal(walk.stop, expected.stop);
 	assert_int_equal(walk.to - got.to, expected.copied);
-	assert_int_equal(walk.lengths - got.lengths, expected.lengthy);
+	assert_int_equal(walk.lengths - got.lengths, expected.count);
 	assert_int_equal(walk.words, expected.left);
 	assert_int_equal(walk.count, expected.count);
 	assert_int_equal(walk.clock, expected.clock);
@@ -277,7 +281,7 @@ static void check_texts(const uint64_t *from, size_t words, uint64_t clock)
 	}
 	assert_memory_equal(got.hits, expected.hits, sizeof(got.hits));
 	assert_memory_equal(got.to, expected.to, expected.copied * 8);
-	assert_memory_equal(got.lengths, expected.lengths, expected.lengthy * 2);
+	assert_memory_equal(got.lengths, expected.lengths, expected.count * 2);
 }
 
 /* Writes an event, with any bytes behind its fields. Returns its words. */

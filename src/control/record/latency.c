@@ -60,7 +60,6 @@ static uint16_t duration_word(const struct event_type *type)
 static struct latency_kind kind_of(const struct event_type *type, enum role role)
 {
 	return (struct latency_kind){
-		.words = type->is_variable ? 0 : (uint16_t)(type->size / 8),
 		.duration = role == ROLE_EXIT ? duration_word(type) : 0,
 		.role = (uint8_t)role,
 	};
@@ -294,42 +293,91 @@ static void begin_batch(struct reading *reading)
 	find_tops(reading);
 }
 
-/* Words of the event; 0: it doesn't match its type. Takes its length, if it is of variable size. */
-static size_t words_of(const struct latency *latency, const uint64_t *event, size_t left,
-		       const uint16_t **lengths)
+/* Counts a call whose exit comes right behind its entry, as push and end_call would, who wait for
+ * what they have just stored. */
+static inline void count_leaf(struct reading *reading, uint32_t id, uint64_t duration)
+{
+	struct latency_function *function = function_at(reading, id);
+	const struct latency_call leaf = { .id = id, .below = function->top };
+
+	count_call(reading, function, &leaf, duration < INT64_MAX ? duration : INT64_MAX);
+}
+
+/* Words of the event; 0: it doesn't match its type. */
+static size_t words_of(const struct latency *latency, const uint64_t *event, size_t left)
 {
 	uint64_t id = *event & DT_EVENT_ID_MASK;
-	size_t words = id < latency->count ? latency->kinds[id].words : 0;
+	size_t words = 0;
 
-	if (!words && id >= latency->types->count)
-		return 0;
-	if (!words && !latency->types->items[id].is_variable)
-		words = latency->types->items[id].size / 8;
-	else if (!words && *lengths)
-		words = *(*lengths)++;
-	else if (!words)
-		words = (event_measure(&latency->types->items[id], event, left * 8) + 7) / 8;
+	if (id < latency->types->count) {
+		const struct event_type *type = &latency->types->items[id];
+
+		words = type->is_variable ? (event_measure(type, event, left * 8) + 7) / 8 :
+					    type->size / 8;
+	}
 	return words <= left ? words : 0;
+}
+
+/* The events of a batch that weren't read yet. */
+struct rest {
+	const uint64_t *at, *end;
+	const uint16_t *lengths; /* of the batch, from the event on */
+};
+
+/* Goes to the next event, and takes the clock of this one. False: it doesn't match its type. */
+static inline bool pass(struct reading *reading, struct rest *rest)
+{
+	/* with lengths, a processor begins with the next event before it has looked at this one */
+	size_t words = rest->lengths ? *rest->lengths++ :
+				       words_of(reading->latency, rest->at,
+						(size_t)(rest->end - rest->at));
+
+	reading->clock += ((*rest->at >> DT_EVENT_ID_BITS) - reading->clock) & CLOCK_MASK;
+	rest->at += words;
+	return words;
+}
+
+/* The kind of an entry or exit; NULL: neither. */
+static inline const struct latency_kind *kind_at(const struct latency *latency,
+						 const uint64_t *event)
+{
+	uint64_t id = *event & DT_EVENT_ID_MASK;
+
+	return id < latency->count && latency->kinds[id].role ? &latency->kinds[id] : NULL;
+}
+
+/* Is the next event the exit of that entry? So most calls are, which have none inside. */
+static inline bool ends_at_once(const struct rest *rest, uint32_t id)
+{
+	return rest->at < rest->end && (*rest->at & DT_EVENT_ID_MASK) == id + 1;
 }
 
 void latency_events(struct latency *latency, const struct latency_batch *batch)
 {
 	struct reading reading = { .latency = latency, .batch = batch, .clock = batch->begin };
-	const uint64_t *events = batch->events;
-	const uint16_t *lengths = batch->lengths;
+	struct rest rest = { .at = batch->events,
+			     .end = batch->events + batch->words,
+			     .lengths = batch->lengths };
 
 	begin_batch(&reading);
-	for (size_t at = 0, words; at < batch->words; at += words) {
-		uint64_t id = events[at] & DT_EVENT_ID_MASK;
+	while (rest.at < rest.end) {
+		const uint64_t *event = rest.at;
+		const struct latency_kind *kind = kind_at(latency, event);
+		uint32_t id = (uint32_t)(*event & DT_EVENT_ID_MASK);
 
-		words = words_of(latency, events + at, batch->words - at, &lengths);
-		if (!words)
+		if (!pass(&reading, &rest))
 			return;
-		const struct latency_kind *kind = id < latency->count ? &latency->kinds[id] : NULL;
-		reading.clock += ((events[at] >> DT_EVENT_ID_BITS) - reading.clock) & CLOCK_MASK;
-		if (kind && kind->role == ROLE_ENTRY && reading.stream)
-			push(&reading, (uint32_t)id);
-		else if (kind && kind->role == ROLE_EXIT)
-			end_call(&reading, (uint32_t)id - 1, events[at + kind->duration]);
+		if (!kind)
+			continue;
+		if (kind->role == ROLE_EXIT) {
+			end_call(&reading, id - 1, event[kind->duration]);
+		} else if (reading.stream && ends_at_once(&rest, id)) {
+			event = rest.at;
+			if (!pass(&reading, &rest))
+				return;
+			count_leaf(&reading, id, event[kind[1].duration]);
+		} else if (reading.stream) {
+			push(&reading, id);
+		}
 	}
 }

@@ -36,9 +36,8 @@ struct latency_function {
 
 /* What the table must know of an event, in one word: thousands of kinds take turns. */
 struct latency_kind {
-	uint16_t words; /* 0: of variable size, or unknown */
 	uint16_t duration; /* of an exit: index of the event's word that holds the duration */
-	uint8_t role; /* enum role; ROLE_NONE: only the event's type tells its size */
+	uint8_t role; /* enum role */
 };
 
 /* An open call. */

@@ -252,13 +252,10 @@ static struct error *write_packet(struct reader *reader, struct stream *stream, 
 	struct pairs *pairs = reader->pairs;
 	const struct pair_event *items = pairs->items.items;
 	struct packet packet = { .begin = items[from].clock, .events = pairs->sorted };
-	size_t next = from, words = 0, varying = 0;
+	size_t next = from, words = 0;
 
 	do {
-		uint64_t id = pairs->events[items[next].at] & DT_EVENT_ID_MASK;
-
-		if (reader->options.types->items[id].is_variable)
-			pairs->lengths[varying++] = (uint16_t)items[next].words;
+		pairs->lengths[next - from] = (uint16_t)items[next].words;
 		memcpy(pairs->sorted + words, pairs->events + items[next].at,
 		       items[next].words * 8);
 		words += items[next].words;

@@ -14,7 +14,7 @@
 /* Bytes of the longest packet: the file system takes long writes at a lower price, and to wake a
  * second thread for less costs too much. */
 #define READAHEAD_ROOM (512u << 10)
-#define READAHEAD_LENGTHS (READAHEAD_ROOM / 16) /* an event of variable size has two words */
+#define READAHEAD_LENGTHS (READAHEAD_ROOM / 8) /* an event has one word at least */
 
 struct reader;
 

@@ -62,7 +62,7 @@ struct reader_batch {
 	uint64_t begin; /* clock of the first event, all 64 bits */
 	const uint64_t *events;
 	size_t words;
-	/* words of each event of variable size, in order; NULL: not known */
+	/* words of each event, in order; NULL: not known */
 	const uint16_t *lengths;
 	uint64_t lost; /* events of the stream, up to here */
 	/* calls that were recorded at their exit: the batch may begin before the one before it */

@@ -26,16 +26,6 @@ struct sift {
 /* Is the event kept? Counts it where it belongs if not. */
 typedef bool sift_keeps_fn(const struct sift *sift);
 
-/* readout_words of the event that comes next. */
-static inline size_t sift_words(struct sift *sift, const uint64_t *event)
-{
-	uint32_t size = sift->reader->sizes[*event & DT_EVENT_ID_MASK];
-
-	if (!(size & WALK_VARIABLE))
-		return (size + 7) / 8;
-	return sift->lengths ? *sift->lengths++ : readout_words(sift->reader, event);
-}
-
 static inline void sift_events(struct sift *sift, sift_keeps_fn *keeps)
 {
 	struct reader *reader = sift->reader;
@@ -47,7 +37,7 @@ static inline void sift_events(struct sift *sift, sift_keeps_fn *keeps)
 		uint64_t before = *at >> DT_EVENT_ID_BITS;
 
 		sift->event = at;
-		sift->words = sift_words(sift, at);
+		sift->words = sift->lengths ? *sift->lengths++ : readout_words(reader, at);
 		at += sift->words;
 		if (keeps(sift)) {
 			readout_keep(reader, walk, to, sift->event, sift->words, sift->clock);

@@ -23,6 +23,12 @@ static inline bool walk_is_variable(const struct walk *walk, uint64_t id)
 	return id < walk->id_count && (walk->sizes[id] & WALK_VARIABLE);
 }
 
+/* By bytes: an event's size needn't be divided first, for which the next one would wait. */
+static inline const uint64_t *walk_past(const uint64_t *from, size_t bytes)
+{
+	return (const uint64_t *)((const char *)from + bytes);
+}
+
 /* In words; 0: unknown event, or variable size. */
 static inline size_t walk_size(const struct walk *walk, uint64_t id)
 {
@@ -112,6 +118,18 @@ static inline void walk_copy(uint64_t *to, const uint64_t *from, size_t words, s
 	}
 }
 
+/* Notes the length of so many events. Returns the place of the next one's. */
+static uint16_t *walk_note(uint16_t *lengths, size_t count, size_t words)
+{
+	const __m128i eight = _mm_set1_epi16((short)words);
+
+	for (; count >= 8; count -= 8, lengths += 8)
+		_mm_storeu_si128((__m128i *)lengths, eight);
+	while (count--)
+		*lengths++ = (uint16_t)words;
+	return lengths;
+}
+
 /*
  * Copies a run of events of one kind, which is usual: as long as the id stays the same, its size
  * needn't be looked up, so the next header can be loaded before this one is judged. Uses locals,
@@ -148,6 +166,8 @@ static inline void walk_run(struct walk *walk, uint64_t id, size_t words)
 	}
 	walk->from = from;
 	walk->to = to;
+	if (walk->lengths)
+		walk->lengths = walk_note(walk->lengths, count, words);
 	walk->words = left;
 	walk->clock = clock;
 	walk->stepped_back += back;
@@ -170,8 +190,8 @@ static inline size_t walk_measure(const struct walk *walk, uint64_t id, const ui
 	return size;
 }
 
-/* Copies the fields of an event of variable size, without its size word. Returns the words that it
- * takes in the chunk; 0: it doesn't match its type. *ret_size: bytes of the copy, with a header. */
+/* Copies the fields of an event of variable size, without its size word. Returns the bytes that it
+ * takes in the chunk; 0: it doesn't match its type. *ret_size: those of the copy, with a header. */
 static inline size_t walk_take(const struct walk *walk, uint64_t id, const uint64_t *from,
 			       uint64_t *to, size_t left, size_t *ret_size)
 {
@@ -185,7 +205,7 @@ static inline size_t walk_take(const struct walk *walk, uint64_t id, const uint6
 	for (size_t i = 2; i < words; i++)
 		to[i - 1] = __atomic_load_n(from + i, __ATOMIC_RELAXED);
 	*ret_size = size - 8;
-	return walk_measure(walk, id, to, (words - 1) * 8) == *ret_size ? span / 8 : 0;
+	return walk_measure(walk, id, to, (words - 1) * 8) == *ret_size ? span : 0;
 }
 
 /* Copies 16 bytes. A bit for each that is 0. */
@@ -207,22 +227,25 @@ static inline size_t walk_take_short(uint32_t kind, const uint64_t *from, uint64
 				     size_t *ret_size)
 {
 	uint64_t word = walk_load(from + 1);
-	size_t size = dt_event_size(word), span = dt_event_span(word);
+	size_t span = word >> DT_SPAN_SHIFT, size = dt_event_size(word);
+
+	if (!span) { /* as dt_event_span, but without a choice between two values to wait for */
+		span = (size + 7) & ~(size_t)7;
+		__asm__ volatile("" : "+r"(span));
+	}
 	uint32_t texts = WALK_TEXTS(kind), at = WALK_FIXED(kind) - 8;
 	uint64_t zeroes = walk_copy_16(from + 2, to + 1);
 
 	zeroes |= walk_copy_16(from + 4, to + 3) << 16;
-	if (size > 16 + TAKE_BYTES / 2) {
-		zeroes |= walk_copy_16(from + 6, to + 5) << 32;
-		zeroes |= walk_copy_16(from + 8, to + 7) << 48;
-	}
+	zeroes |= walk_copy_16(from + 6, to + 5) << 32;
+	zeroes |= walk_copy_16(from + 8, to + 7) << 48;
 	for (; texts && at < TAKE_BYTES && zeroes >> at; texts--)
 		at += (uint32_t)__builtin_ctzll(zeroes >> at) + 1;
 	if (texts || at + 16 != size || span % 8 || span < size || span > DT_EVENT_SIZE_MAX ||
 	    span / 8 > left)
 		return 0;
 	*ret_size = size - 8;
-	return span / 8;
+	return span;
 }
 
 /* As walk_take, by the shorter way if it can go there. */
@@ -260,9 +283,9 @@ static bool walk_run_texts(struct walk *walk, uint64_t id)
 		*to = clock << DT_EVENT_ID_BITS | id;
 		if (lengths)
 			*lengths++ = (uint16_t)((size + 7) / 8);
-		from += span;
+		from = walk_past(from, span);
 		to += (size + 7) / 8;
-		left -= span;
+		left -= span / 8;
 		count++;
 	}
 	if (count) {
@@ -297,7 +320,7 @@ static void walk_mixed(struct walk *walk)
 
 		if (id >= id_count || !header) /* a pending one has an id beyond all */
 			break;
-		size_t span = sizes[id] / 8, size = sizes[id];
+		size_t span = sizes[id], size = span;
 		uint64_t ahead = walk_ahead(header, clock);
 		if (ahead >> DT_CLOCK_GAP_SHIFT)
 			break;
@@ -306,21 +329,21 @@ static void walk_mixed(struct walk *walk)
 			if (!span)
 				break;
 			padding = -size % 8;
-			if (lengths)
-				*lengths++ = (uint16_t)((size + 7) / 8);
-		} else if (span - 1 >= left) { /* unknown, or it isn't all there */
+		} else if (size / 8 - 1 >= left) { /* unknown, or it isn't all there */
 			break;
 		} else {
-			walk_copy(to, from, span, left);
+			walk_copy(to, from, size / 8, left);
 		}
+		if (lengths)
+			*lengths++ = (uint16_t)((size + 7) / 8);
 		same = id == last && sizes[id] != WALK_VARIABLE ? same + 1 : 0;
 		clock += ahead;
 		*to = clock << DT_EVENT_ID_BITS | id;
 		hits[id]++;
 		last = id;
-		from += span;
+		from = walk_past(from, span);
 		to += (size + 7) / 8;
-		left -= span;
+		left -= span / 8;
 		count++;
 	}
 	walk->from = from;
@@ -373,9 +396,9 @@ static bool walk_variable(struct walk *walk, uint64_t header, uint64_t id)
 	walk->last_padding = (uint32_t)(-size % 8);
 	if (walk->lengths)
 		*walk->lengths++ = (uint16_t)((size + 7) / 8);
-	walk->from += span;
+	walk->from = walk_past(walk->from, span);
 	walk->to += (size + 7) / 8;
-	walk->words -= span;
+	walk->words -= span / 8;
 	return true;
 }
 

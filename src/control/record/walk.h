@@ -56,8 +56,8 @@ struct walk {
 	uint64_t first_clock; /* of the first of them */
 	uint32_t last_id; /* of the last of them */
 	uint32_t last_padding; /* bytes after its last field, if it is of variable size */
-	/* words of each copied event of variable size, in order: the next one's place, with room
-	 * for every second word; NULL: not kept */
+	/* words of each copied event, in order: the next one's place, with room for as many as
+	 * there are words to read; NULL: not kept */
 	uint16_t *lengths;
 	unsigned fills; /* how often walk_skip returned false */
 	/* events whose clock was set to that of the event before; adds up */
