@@ -85,7 +85,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 57
+#define DT_LAYOUT_VERSION 58
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -700,7 +700,10 @@ struct dt_own_stack {
 	uint32_t shut; /* it waited with another mask, of which one has the signals blocked (X5) */
 	uint32_t loading; /* it may be making plain loads (Q6) */
 	uint16_t pause, pauses; /* hits until the next look at its mask; the next such number */
-	uint64_t pad[4];
+	/* (X18) A thread with rsp - elsewhere < elsewhere_size is on a stack, whichever, from which
+	 * a fault goes to its alternate stack; while `open` is true. Size 0: on none. */
+	uint64_t elsewhere, elsewhere_size;
+	uint64_t pad[2];
 };
 #define DT_NOT_OPEN 0xffffffffu /* no value of dt_state.loads */
 

@@ -1,6 +1,6 @@
 /*
  * Values on stacks that nobody knows, as coroutines have: what trampolines read there themselves
- * (X13), how much of the stack that takes (T8), and a signal at every instruction of it, whose
+ * (X13, X18), how much of the stack that takes (T8), and a signal at every instruction of it, whose
  * handler hits, jumps away, forks, goes to another coroutine or ends the thread.
  */
 #include <pthread.h>
@@ -101,13 +101,16 @@ static uint64_t routine(const char *name)
 	return (uint64_t)at;
 }
 
-/* The literal and `texts` are memory that stays. */
+static bool elsewhere; /* plain loads, whose faults would go to an alternate stack (X18) */
+
+/* The literal is memory that stays; so is `texts` without plain loads. */
 static void note_memory(void)
 {
 	rig_control->stable[0] = (struct dt_range){ (uint64_t)literal & ~(DT_PAGE - 1),
 						    ((uint64_t)literal | (DT_PAGE - 1)) + 1 };
-	rig_control->stable[1] =
-		(struct dt_range){ (uint64_t)texts, (uint64_t)texts + sizeof(texts) };
+	if (!elsewhere)
+		rig_control->stable[1] =
+			(struct dt_range){ (uint64_t)texts, (uint64_t)texts + sizeof(texts) };
 }
 
 static void open_reader(struct rig_trace *trace)
@@ -190,6 +193,21 @@ static bool make_room(void)
 	return true;
 }
 
+static struct dt_own_stack *my_own(void)
+{
+	return &rig_state->own_stacks[rig_my_slot() - rig_state->slots];
+}
+
+/* As if the agent had seen the thread open, with an alternate stack of two pages below `end`. */
+static void open_up(uint64_t end)
+{
+	if (!elsewhere)
+		return;
+	my_own()->elsewhere = end;
+	my_own()->elsewhere_size = 0 - 2 * DT_PAGE;
+	my_own()->open = rig_state->loads;
+}
+
 /* ---- what is recorded ------------------------------------------------------------------------ */
 
 static unsigned compared;
@@ -226,6 +244,7 @@ static void compare_all(void)
 	hit(texts);
 	hit(literal);
 	compared = 2;
+	open_up(UINT64_MAX / 2);
 	compare(NULL, true);
 	for (unsigned length = 0; length < LONGEST + 9; length++) {
 		for (unsigned offset = 0; offset < 17; offset += offset < 9 ? 1 : 7) {
@@ -244,17 +263,67 @@ static void compare_all(void)
 		compare(texts + sizeof(texts) - 1 - length, true);
 }
 
-/* X13 */
-static void test_both_ways_say_the_same(void **unused)
+static void both_ways_say_the_same(void)
 {
 	struct rig_trace trace;
 
 	up(&trace);
 	on_stack(stack, sizeof(stack), compare_all);
+	assert_int_equal(my_own()->loading, 0);
 	rig_finish(&trace);
 	assert_int_equal(trace.types.items[TEXT].hits, compared);
 	assert_int_equal(trace.totals.lost + trace.totals.holes, 0);
 	down(&trace);
+}
+
+/* X13, X18 */
+static void test_both_ways_say_the_same(void **unused)
+{
+	both_ways_say_the_same();
+	elsewhere = true;
+	both_ways_say_the_same();
+	elsewhere = false;
+}
+
+/* The trampoline reads only where a fault goes to the alternate stack. */
+static void read_on_stacks(void)
+{
+	uint64_t high = (uint64_t)stack + sizeof(stack), low = (uint64_t)stack;
+
+	hit(texts);
+	strcpy(texts, "here");
+	open_up(UINT64_MAX / 2);
+	alone(texts);
+	my_own()->elsewhere = high + 1; /* the thread is on its alternate stack */
+	my_own()->elsewhere_size = low - high;
+	alone(texts);
+	my_own()->elsewhere_size = 0; /* it has none */
+	alone(texts);
+	open_up(UINT64_MAX / 2);
+	my_own()->open++;
+	alone(texts);
+	my_own()->open--;
+	my_own()->loading = 1; /* a handler is on top of a load */
+	alone(texts);
+	assert_int_equal(my_own()->loading, 1);
+	my_own()->loading = 0;
+	alone(texts);
+	assert_int_equal(my_own()->loading, 0);
+}
+
+/* X18 */
+static void test_which_stacks(void **unused)
+{
+	struct rig_trace trace;
+
+	elsewhere = true;
+	up(&trace);
+	on_stack(stack, sizeof(stack), read_on_stacks);
+	rig_finish(&trace);
+	assert_int_equal(rig_judge(&trace, "\"here\"").events, 2);
+	assert_int_equal(trace.totals.lost, 4);
+	down(&trace);
+	elsewhere = false;
 }
 
 static char *page;
@@ -404,7 +473,9 @@ static uint64_t depth_most; /* found on the test's own stack: emitting code take
 static void check_depths(void)
 {
 	hit(literal);
-	measure_depth(literal, true);
+	hit(texts);
+	open_up(UINT64_MAX / 2);
+	measure_depth(elsewhere ? texts : literal, true);
 	assert_in_range(depth, 200, depth_most);
 	memset(texts, 'a', 512);
 	texts[512] = 0;
@@ -415,17 +486,26 @@ static void check_depths(void)
 }
 
 /* T8 */
-static void test_depth(void **unused)
+static void check_all_depths(void)
 {
 	struct rig_trace trace;
 
 	up(&trace);
+	strcpy(texts, literal);
 	assert_int_equal(read_far_stack(&event, false), gather_stack(&event));
 	depth_most = SAVED + (uint64_t)gather_stack(&event);
 	on_stack(stack, sizeof(stack), check_depths);
 	rig_finish(&trace);
-	assert_int_equal(trace.types.items[TEXT].hits, 514);
+	assert_int_equal(trace.types.items[TEXT].hits, 515);
 	down(&trace);
+}
+
+static void test_depth(void **unused)
+{
+	check_all_depths();
+	elsewhere = true;
+	check_all_depths();
+	elsewhere = false;
 }
 
 /* T8: behind the stack check of a Go function, strings of all lengths fit. */
@@ -442,9 +522,10 @@ static void test_checked_stack(void **unused)
 		/* the goroutine's stack has 928 bytes left */
 		assert_in_range(read_far_stack(&event, false), LONGEST + 256, 928 - SAVED - 16);
 		depth_most = GO_PUSHES + SAVED + (uint64_t)read_far_stack(&event, false);
+		strcpy(texts, literal);
 		on_stack(stack, sizeof(stack), runs[i]);
 		rig_finish(&trace);
-		assert_int_equal(trace.types.items[TEXT].hits, i ? 514 : compared);
+		assert_int_equal(trace.types.items[TEXT].hits, i ? 515 : compared);
 		assert_int_equal(trace.totals.lost + trace.totals.holes, 0);
 		down(&trace);
 	}
@@ -586,7 +667,7 @@ static void hit_stepped(void)
 {
 	stepping.on = true;
 	__writeeflags(__readeflags() | TRAP_FLAG);
-	far_hit(literal);
+	far_hit(elsewhere ? texts : literal);
 	stepping.on = false;
 	__asm__ volatile("nop"); /* the last step */
 	if (!stepping.child)
@@ -605,6 +686,9 @@ static void *interrupt(void *argument)
 	stepping.what = *(enum what *)argument % WHATS;
 	stepping.at = *(unsigned *)argument / WHATS;
 	on_stack(stack, sizeof(stack), hit_once); /* the agent looks */
+	if (elsewhere)
+		rig_state->pages[(uint64_t)texts / DT_PAGE % DT_PAGES] = (uint64_t)texts + DT_PAGE;
+	open_up(UINT64_MAX / 2);
 	if (!sigsetjmp(away, 1))
 		on_stack(stack, sizeof(stack), hit_stepped);
 	if (stepping.child > 0) {
@@ -630,6 +714,7 @@ static unsigned interrupt_at(enum what what, unsigned at)
 
 	up(&trace);
 	inner = 0;
+	strcpy(texts, literal);
 	assert_int_equal(sigaction(SIGTRAP, &action, NULL), 0);
 	assert_int_equal(pthread_create(&thread, NULL, interrupt, &argument), 0);
 	assert_int_equal(pthread_join(thread, &steps), 0);
@@ -655,11 +740,13 @@ static unsigned interrupt_at(enum what what, unsigned at)
 
 static void interrupt_everywhere(enum what what)
 {
-	unsigned total = interrupt_at(what, 0);
+	for (int i = 0; i < 2; i++, elsewhere = !elsewhere) {
+		unsigned total = interrupt_at(what, 0);
 
-	assert_in_range(total, 80, 400);
-	for (unsigned at = 1; at < total; at += what == HITS ? THIN(1, 3) : THIN(5, 11))
-		interrupt_at(what, at);
+		assert_in_range(total, 80, 400);
+		for (unsigned at = 1; at < total; at += what == HITS ? THIN(1, 3) : THIN(5, 11))
+			interrupt_at(what, at);
+	}
 }
 
 static void test_handler_hits(void **unused)
@@ -691,6 +778,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_both_ways_say_the_same),
+		cmocka_unit_test(test_which_stacks),
 		cmocka_unit_test(test_other_memory_is_the_agents),
 		cmocka_unit_test(test_heap),
 		cmocka_unit_test(test_depth),

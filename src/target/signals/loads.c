@@ -24,6 +24,9 @@
  *      known to be open (DT_ASK_SHUT). A process makes no plain loads while it has such a handler
  *      without a probe (dt_fronts.closed).
  *
+ * (X18) On a stack that nobody knows, as a coroutine has, a fault's frame may find no room. But it
+ *      comes to lie on the thread's alternate stack, if there is one and the thread isn't on it.
+ *
  * (X17) The end of a handler has a guard, too: a thread that was seen open inside a handler isn't
  *      known to be so behind it, unless the frame's mask says so.
  *
@@ -94,22 +97,38 @@ static bool is_allowed(const struct dt_control *control)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-/* (X3) Has the alternate stack room for a frame? The kernel kills where it hasn't. */
-static bool has_frame_room(const struct dt_fronts *fronts)
+/* (X3) Has the alternate stack room for a frame? The kernel kills where it hasn't. (X18) Notes from
+ * where frames come to lie on it: the range, which wraps, is all but the stack and a page below. */
+static bool has_frame_room(const struct dt_fronts *fronts, struct dt_own_stack *own)
 {
 	struct sys_altstack other = { 0, SYS_SS_DISABLE, 0, 0 };
 
-	return !sys_call3(SYS_SIGALTSTACK, 0, (uint64_t)&other, 0) &&
-	       (other.flags & SYS_SS_DISABLE || other.size >= fronts->frame);
+	if (sys_call3(SYS_SIGALTSTACK, 0, (uint64_t)&other, 0))
+		return false;
+	own->elsewhere_size = 0;
+	if (other.flags & SYS_SS_DISABLE)
+		return true;
+	if (other.size < fronts->frame)
+		return false;
+	own->elsewhere = other.start + other.size + 1;
+	own->elsewhere_size = other.flags & SYS_SS_AUTODISARM ? 0 : 0 - (other.size + DT_PAGE);
+	return true;
 }
 
-/* A child of vfork has the slot of its parent, and another mask. */
-static bool is_open(const struct dt_fronts *fronts, const struct dt_slot *slot)
+static uint64_t mask_now(void)
 {
 	uint64_t mask = ~0ULL;
 
-	return !sys_call6(SYS_RT_SIGPROCMASK, SIG_SETMASK, 0, (uint64_t)&mask, 8, 0, 0) &&
-	       !(mask & DT_LOADS_BITS) && sys_gettid() == slot->real_tid && has_frame_room(fronts);
+	return sys_call6(SYS_RT_SIGPROCMASK, SIG_SETMASK, 0, (uint64_t)&mask, 8, 0, 0) ? ~0ULL :
+											 mask;
+}
+
+/* A child of vfork has the slot of its parent, and another mask. */
+static bool is_open(const struct dt_fronts *fronts, const struct dt_slot *slot,
+		    struct dt_own_stack *own, uint64_t mask)
+{
+	return !(mask & DT_LOADS_BITS) && sys_gettid() == slot->real_tid &&
+	       has_frame_room(fronts, own);
 }
 
 static bool is_open_now(const struct dt_control *control, const struct dt_own_stack *own)
@@ -128,9 +147,10 @@ void loads_close(const struct dt_control *control)
 	loads_forbid(control);
 }
 
-/* Signals are as they are: a handler that comes meanwhile leaves the mask as it was. */
+/* Signals are as they are: a handler that comes meanwhile leaves the mask as it was. Or they are
+ * blocked, and will be as in *mask again. */
 static bool look(const struct dt_control *control, const struct dt_slot *slot,
-		 struct dt_own_stack *own)
+		 struct dt_own_stack *own, const uint64_t *mask)
 {
 	const struct dt_fronts *fronts = fronts_of(control);
 	uint32_t pid;
@@ -146,7 +166,7 @@ static bool look(const struct dt_control *control, const struct dt_slot *slot,
 	if (own->shut || __atomic_load_n(&fronts->passing, __ATOMIC_SEQ_CST) || /* X5 */
 	    agent_flags(control) & DT_NO_ALTSTACK || !agent_begin_call(control, &pid))
 		return false;
-	bool open = is_open(fronts, slot);
+	bool open = is_open(fronts, slot, own, mask ? *mask : mask_now());
 	agent_end_call(control, pid);
 	if (!open) {
 		own->pauses = own->pauses < PAUSES_MOST ? (uint16_t)(2 * own->pauses + 1) :
@@ -163,7 +183,7 @@ bool loads_enter(const struct dt_control *control, struct dt_slot *slot, uint32_
 {
 	struct dt_own_stack *own = agent_own_stack(control, slot);
 
-	if (!is_allowed(control) || (!is_open_now(control, own) && !look(control, slot, own)))
+	if (!is_allowed(control) || (!is_open_now(control, own) && !look(control, slot, own, NULL)))
 		return false;
 	*ret_before = own->loading;
 	__atomic_store_n(&own->loading, 1, __ATOMIC_SEQ_CST);
@@ -177,6 +197,15 @@ bool loads_enter(const struct dt_control *control, struct dt_slot *slot, uint32_
 void loads_leave(const struct dt_control *control, const struct dt_slot *slot, uint32_t before)
 {
 	__atomic_store_n(&agent_own_stack(control, slot)->loading, before, __ATOMIC_RELEASE);
+}
+
+void loads_look(const struct dt_control *control, uint64_t mask)
+{
+	const struct dt_slot *slot = slow_find_ours(control);
+	struct dt_own_stack *own = slot ? agent_own_stack(control, slot) : NULL;
+
+	if (own && is_allowed(control) && !is_open_now(control, own))
+		look(control, slot, own, &mask);
 }
 
 void loads_shut(const struct dt_control *control)

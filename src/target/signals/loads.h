@@ -1,5 +1,5 @@
 /*
- * loads.h - plain loads of memory that may go away (X3 to X15, loads.c).
+ * loads.h - plain loads of memory that may go away (X3 to X18, loads.c).
  *
  * Between loads_enter and loads_leave a thread may use loads_word and loads_copy. After a fault in
  * one of them the thread goes on behind the load, and the function says so.
@@ -51,6 +51,9 @@ bool loads_mend(const struct dt_control *control, const struct handler_info *inf
 void loads_forbid(const struct dt_control *control);
 /* The same, for as long as the process lives. */
 void loads_close(const struct dt_control *control);
+/* With all signals blocked, in place of that mask: looks whether the calling thread may make plain
+ * loads from a trampoline. */
+void loads_look(const struct dt_control *control, uint64_t mask);
 /* The calling thread's mask isn't known any more. */
 void loads_shut(const struct dt_control *control);
 

@@ -101,6 +101,9 @@ dt_gather:
 	movq	%rax, RESULT(%r14)
 	movq	%rbx, %rdi
 	call	stack_room_look
+	movq	%rbx, %rdi
+	movq	(%r14), %rsi
+	call	loads_look
 .Lgive_back:
 	popq	%rsi
 	movq	%r14, %rsp

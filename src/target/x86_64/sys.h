@@ -52,6 +52,7 @@
 
 #define SYS_SS_ONSTACK 1u
 #define SYS_SS_DISABLE 2u
+#define SYS_SS_AUTODISARM 0x80000000u
 
 /* The kernel's stack_t. */
 struct sys_altstack {

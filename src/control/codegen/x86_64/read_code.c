@@ -4,13 +4,14 @@
  *	rsp+image	struct read_frame
  *	rsp		the image, once the condition has said yes; until then `image` is 0
  *
- * The code is there twice. The second one is for threads whose stack isn't known (coroutines,
- * handlers) or that may make no plain loads. It reads memory that nothing unmaps (X13), and frames
- * of the page that the thread is on (T7).
+ * The code is there three times. The second and third one are for threads whose stack isn't known
+ * (coroutines, handlers) and read frames of the page that the thread is on (T7). The second makes
+ * plain loads, whose faults go to the alternate stack (X18). The third is also for threads that may
+ * make none, and reads memory that nothing unmaps (X13).
  *
- * (T8) It takes no more of the stack than the call of the agent that it stands for, or with a
- *      backtrace READ_FAR_MOST. So its image is small: what doesn't fit is left to the agent.
- *      Behind the stack check of a Go function there are 928 bytes: there it may take
+ * (T8) They take no more of the stack than the call of the agent that it stands for, or with a
+ *      backtrace READ_FAR_MOST. So their image is small: what doesn't fit is left to the agent.
+ *      Behind the stack check of a Go function there are 928 bytes: there they may take
  *      READ_CHECKED_MOST, below what every hit saves.
  */
 #include "control/codegen/read_code.h"
@@ -76,7 +77,8 @@ struct read {
 	size_t strings;
 	uint32_t fixed; /* bytes that the other fields take at most */
 	bool loads; /* some operation makes plain loads */
-	bool is_far; /* the second code */
+	bool is_far; /* the second or third code */
+	bool is_third; /* of memory that stays */
 	int32_t far_image;
 	struct read_share share; /* of far_image */
 	struct label unwanted; /* by the condition; without an image */
@@ -417,9 +419,9 @@ static void set_up(struct read *r, bool at_exit)
 	r->reads.saved_at = saved_at;
 	if (r->env)
 		r->reads.pages =
-			record_state_word(r->env, r->is_far ? offsetof(struct dt_state, stays) :
-							      offsetof(struct dt_state, pages));
-	r->reads.opened = r->is_far;
+			record_state_word(r->env, r->is_third ? offsetof(struct dt_state, stays) :
+								offsetof(struct dt_state, pages));
+	r->reads.opened = r->is_third;
 	r->values.ops = program->ops;
 	r->values.count = program->op_count;
 	r->values.at_exit = at_exit;
@@ -454,7 +456,7 @@ bool read_is_native_key(const struct tramp_event *event, bool may_turn_away)
 size_t read_room(const struct tramp_event *event)
 {
 	return READ_ROOM + ROWS_ROOM +
-	       (2 * VALUE_OP_ROOM + OPENED_ROOM) * event->program->op_count;
+	       (3 * VALUE_OP_ROOM + OPENED_ROOM) * event->program->op_count;
 }
 
 /* ---- on stacks that aren't known ------------------------------------------------------------- */
@@ -515,14 +517,34 @@ static void emit_begin(struct read *r)
 	emit_store(e, mem_at(RSP, FRAME(slot)), RCX);
 }
 
-/* Jumps to r->far if the thread has no room on its stack (target/x86_64/gather.S). (X7) Counts the
- * thread as loading, then looks whether it may. A handler that has interrupted a load makes none:
- * here a hit would wait for the store of the hit before. */
+/* rcx = slot, rax = dt_state.slots. Jumps to `no` unless a fault of the thread's is mended. */
+static void emit_is_open(struct emitter *e, struct label *no)
+{
+	emit_load32(e, RBX, mem_at(RCX, OWN(open)));
+	emit_cmp_mem32(e, RBX,
+		       mem_at(RAX, (int32_t)offsetof(struct dt_state, loads) -
+					   (int32_t)offsetof(struct dt_state, slots)));
+	emit_jcc(e, CC_NE, no);
+}
+
+/* (X7) Counts the thread as loading, then looks whether it may. A handler that has interrupted a
+ * load makes none, and goes to `no`: here a hit would wait for the store of the hit before. */
+static void emit_loading(struct read *r, struct label *no)
+{
+	struct emitter *e = r->values.e;
+
+	emit_note(e, "the thread loads from now on");
+	emit_cmp_mem32_imm(e, mem_at(RCX, OWN(loading)), 0);
+	emit_jcc(e, CC_NE, no);
+	emit_store_imm32(e, mem_at(RCX, OWN(loading)), 1);
+	emit_note(e, "unless a fault would not be mended");
+	emit_is_open(e, &r->early);
+}
+
+/* Jumps to r->far if the thread has no room on its stack (target/x86_64/gather.S). */
 static void emit_may_load(struct read *r)
 {
 	struct emitter *e = r->values.e;
-	int32_t loads = (int32_t)offsetof(struct dt_state, loads) -
-			(int32_t)offsetof(struct dt_state, slots);
 
 	emit_note(e, "room on its own stack?");
 	emit_lea(e, RBX, mem_at(RSP, -(int32_t)DT_STACK_ROOM));
@@ -531,14 +553,22 @@ static void emit_may_load(struct read *r)
 	emit_jcc(e, CC_AE, &r->far);
 	if (!r->loads)
 		return;
-	emit_note(e, "the thread loads from now on");
-	emit_cmp_mem32_imm(e, mem_at(RCX, OWN(loading)), 0);
-	emit_jcc(e, CC_NE, &r->far);
-	emit_store_imm32(e, mem_at(RCX, OWN(loading)), 1);
-	emit_note(e, "unless a fault would not be mended");
-	emit_load32(e, RBX, mem_at(RCX, OWN(open)));
-	emit_cmp_mem32(e, RBX, mem_at(RAX, loads));
-	emit_jcc(e, CC_NE, &r->early);
+	emit_loading(r, &r->far);
+}
+
+/* The same on another stack: jumps to `no` unless a fault goes to the alternate stack (X18). */
+static void emit_may_load_elsewhere(struct read *r, struct label *no)
+{
+	struct emitter *e = r->values.e;
+
+	emit_mov_imm(e, RAX, r->env->slots.v);
+	emit_note(e, "does a fault go to its alternate stack?");
+	emit_is_open(e, no);
+	emit_mov(e, RBX, RSP);
+	emit_sub_mem(e, RBX, mem_at(RCX, OWN(elsewhere)));
+	emit_cmp_mem(e, RBX, mem_at(RCX, OWN(elsewhere_size)));
+	emit_jcc(e, CC_AE, no);
+	emit_loading(r, no);
 }
 
 /* The thread loads no more. `by` = slot. */
@@ -632,6 +662,26 @@ static void emit_way(struct read *r, int32_t depth,
 	emit_lea(e, RSP, mem_at(RSP, r->image));
 }
 
+/* Plain loads by a small image, if the thread may make them on this stack. */
+static void emit_elsewhere(struct read *r, int32_t depth,
+			   void (*emit_end)(struct read *r, struct label *done),
+			   struct read_ways *ways, struct label *never)
+{
+	struct emitter *e = r->values.e;
+	uint8_t origin = e->row.origin, kept = e->row.kept;
+	struct label no = { 0 };
+
+	r->loads = true;
+	set_up(r, r->values.at_exit);
+	emit_may_load_elsewhere(r, &no);
+	emit_way(r, depth, emit_end, ways);
+	emit_jmp(e, never);
+	emit_row(e, depth, origin, kept);
+	emit_bind(e, &r->early);
+	emit_loaded(r, 0, RCX);
+	emit_bind(e, &no);
+}
+
 static void emit_all(struct read *r, void (*emit_end)(struct read *r, struct label *done),
 		     struct read_ways *ways)
 {
@@ -639,7 +689,8 @@ static void emit_all(struct read *r, void (*emit_end)(struct read *r, struct lab
 	int32_t depth = e->row.depth + FRAME_SIZE;
 	uint8_t origin = e->row.origin, kept = e->row.kept;
 	bool at_exit = r->values.at_exit;
-	struct read look = { .event = r->event, .wants_key = r->wants_key }, far = *r;
+	struct read look = { .event = r->event, .wants_key = r->wants_key };
+	struct read elsewhere = *r, far;
 
 	e->failed |= !is_native(&look, at_exit);
 	r->loads = look.reads.quits > look.walks;
@@ -652,9 +703,13 @@ static void emit_all(struct read *r, void (*emit_end)(struct read *r, struct lab
 	emit_bind(e, &r->early);
 	emit_loaded(r, 0, RCX);
 	emit_bind(e, &r->far);
-	far.is_far = true;
-	if (share_out(&far, at_exit)) {
+	elsewhere.is_far = true;
+	if (share_out(&elsewhere, at_exit)) {
+		far = elsewhere;
+		if (r->loads)
+			emit_elsewhere(&elsewhere, depth, emit_end, ways, &r->never);
 		emit_note(e, "no plain loads: of memory that stays, by a small image");
+		far.is_third = true;
 		set_up(&far, at_exit);
 		emit_way(&far, depth, emit_end, ways);
 		emit_bind(e, &far.early);
