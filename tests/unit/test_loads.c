@@ -1,5 +1,5 @@
 /*
- * Plain loads (X3 to X10): who may make them. A signal comes at every instruction of a guard, whose
+ * Plain loads (X3 to X18): who may make them. A signal comes at every instruction of a guard, whose
  * handler hits (X5); the handlers themselves are in tests/e2e/test_plain_loads.py.
  */
 #include "../../src/shared/program.h"
@@ -205,6 +205,48 @@ static void test_nobody_loads_without_handlers(void **unused)
 	rig_down();
 }
 
+/* The flags with which the kernel has the handler of SIGSEGV after the program has set one. */
+static uint64_t flags_after(uint64_t flags)
+{
+	struct dt_sigaction action = { .handler = (uint64_t)on_step, .flags = flags };
+
+	call_guarded(SYS_rt_sigaction, SIGSEGV, &action, false);
+	assert_int_equal(syscall(SYS_rt_sigaction, SIGSEGV, NULL, &action, 8), 0);
+	return action.flags;
+}
+
+/* X18: faults go to the alternate stack until no thread relies on that any more. */
+static void test_where_faults_go(void **unused)
+{
+	static char memory[1 << 16];
+	stack_t stack = { .ss_sp = memory, .ss_size = sizeof(memory) },
+		none = { .ss_flags = SS_DISABLE };
+
+	up();
+	fronts.pid = (uint32_t)getpid();
+	assert_int_equal(own()->elsewhere_size, 0);
+	assert_int_equal(sigaltstack(&stack, NULL), 0);
+	own()->open = DT_NOT_OPEN;
+	gather("twenty bytes of text");
+	assert_true(is_open());
+	assert_int_equal(own()->elsewhere, (uint64_t)memory + sizeof(memory) + 1);
+	assert_int_equal(own()->elsewhere_size, 0 - (sizeof(memory) + DT_PAGE));
+
+	struct dt_own_stack *other = own() == rig_state->own_stacks ? own() + 1 : own() - 1;
+	other->loading = 1;
+	assert_true(flags_after(0) & SA_ONSTACK);
+	assert_false(is_open());
+	gather("twenty bytes of text");
+	assert_true(is_open());
+	assert_int_equal(own()->elsewhere_size, 0);
+	other->loading = 0;
+	assert_true(flags_after(SA_ONSTACK) & SA_ONSTACK);
+	assert_false(flags_after(0) & SA_ONSTACK);
+	assert_int_equal(sigaltstack(&none, NULL), 0);
+	signal(SIGSEGV, SIG_DFL);
+	rig_down();
+}
+
 static uint64_t ask(uint64_t id)
 {
 	uint64_t slot, none = 0;
@@ -235,6 +277,7 @@ int main(void)
 		cmocka_unit_test(test_nobody_loads_with_larger_frames),
 		cmocka_unit_test(test_nobody_loads_after_unsafe_calls),
 		cmocka_unit_test(test_nobody_loads_without_handlers),
+		cmocka_unit_test(test_where_faults_go),
 		cmocka_unit_test(test_forbidden_loads),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

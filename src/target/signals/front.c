@@ -35,6 +35,7 @@
 #define SA_NODEFER 0x40000000u
 #define SA_RESTORER 0x04000000u
 #define SA_RESTART 0x10000000u
+#define SA_ONSTACK 0x08000000u
 #define SA_SIGINFO 4u
 #define SA_KNOWN 0xdc000807u /* the flags that the kernel keeps */
 #define NEVER_BLOCKED (1ULL << (9 - 1) | 1ULL << (19 - 1)) /* SIGKILL, SIGSTOP */
@@ -310,7 +311,7 @@ static struct dt_sigaction in_front(const struct dt_control *control, struct dt_
 	ours.flags &= ~(uint64_t)(SA_RESETHAND | SA_NODEFER);
 	if (own.handler > 1)
 		return ours;
-	ours.flags = SA_SIGINFO | SA_RESTORER | SA_RESTART;
+	ours.flags = SA_SIGINFO | SA_RESTORER | SA_RESTART | SA_ONSTACK; /* X18 */
 	ours.restorer = (uint64_t)trap_return_entry;
 	return ours;
 }
@@ -351,6 +352,8 @@ bool front_guard_action(const struct dt_control *control, const uint64_t args[4]
 	if (wanted) {
 		*own = as_kept(new);
 		new = in_front(control, new, full);
+		if (full && !loads_pass_stack(control, &was, own))
+			new.flags |= SA_ONSTACK;
 	}
 	int64_t result = sys_call6(SYS_RT_SIGACTION, signal, sets ? (uint64_t)&new : 0,
 				   (uint64_t)&old, 8, 0, 0);

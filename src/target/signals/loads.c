@@ -25,7 +25,8 @@
  *      without a probe (dt_fronts.closed).
  *
  * (X18) On a stack that nobody knows, as a coroutine has, a fault's frame may find no room. But it
- *      comes to lie on the thread's alternate stack, if there is one and the thread isn't on it.
+ *      comes to lie on the thread's alternate stack, if there is one, the thread isn't on it, and
+ *      the program's own handlers, if any, have SA_ONSTACK.
  *
  * (X17) The end of a handler has a guard, too: a thread that was seen open inside a handler isn't
  *      known to be so behind it, unless the frame's mask says so.
@@ -72,6 +73,9 @@ _Static_assert(offsetof(struct dt_state, opened) - offsetof(struct dt_state, sta
 #define CLONE_OWN 0x80800u /* CLONE_SETTLS, CLONE_SIGHAND */
 #define PR_SET_SECCOMP 22u
 #define PR_SET_DISPATCH 59u
+#define SA_ONSTACK 0x08000000u
+#define DRAIN 2000u /* pauses, in which stores of other processors reach memory (X7) */
+#define WAIT 200000u /* pauses: some milliseconds */
 #define FRAME_MASK 296u /* of a signal's frame, above its handler's return address */
 #define LONG_JUMP 0xe9u /* what a site begins with */
 #define SHORT_JUMP 0xebu
@@ -97,6 +101,12 @@ static bool is_allowed(const struct dt_control *control)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
+/* Does the kernel run our handler on the alternate stack? */
+static bool goes_there(const struct dt_sigaction *action)
+{
+	return action->handler <= 1 || action->flags & SA_ONSTACK;
+}
+
 /* (X3) Has the alternate stack room for a frame? The kernel kills where it hasn't. (X18) Notes from
  * where frames come to lie on it: the range, which wraps, is all but the stack and a page below. */
 static bool has_frame_room(const struct dt_fronts *fronts, struct dt_own_stack *own)
@@ -111,7 +121,9 @@ static bool has_frame_room(const struct dt_fronts *fronts, struct dt_own_stack *
 	if (other.size < fronts->frame)
 		return false;
 	own->elsewhere = other.start + other.size + 1;
-	own->elsewhere_size = other.flags & SYS_SS_AUTODISARM ? 0 : 0 - (other.size + DT_PAGE);
+	if (!(other.flags & SYS_SS_AUTODISARM) && goes_there(&fronts->actions[DT_FRONT_BUS]) &&
+	    goes_there(&fronts->actions[DT_FRONT_SEGV]))
+		own->elsewhere_size = 0 - (other.size + DT_PAGE);
 	return true;
 }
 
@@ -474,6 +486,22 @@ void loads_end(const struct dt_control *control, uint32_t index)
 	quiet_wait(control);
 	if (!loads_any(control))
 		__atomic_fetch_and(&fronts->full, ~(1u << index), __ATOMIC_SEQ_CST);
+}
+
+bool loads_pass_stack(const struct dt_control *control, const struct dt_sigaction *was,
+		      const struct dt_sigaction *now)
+{
+	if (goes_there(was) == goes_there(now))
+		return true;
+	loads_forbid(control);
+	if (goes_there(now))
+		return true;
+	for (uint32_t i = 0; i < WAIT; i++) {
+		if (i >= DRAIN && !loads_any(control))
+			return true;
+		sys_pause();
+	}
+	return false;
 }
 
 /* Has the handler a probe of ours? A library may have gone, and another one have its place. */

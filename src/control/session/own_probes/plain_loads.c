@@ -26,6 +26,7 @@
 #define PAUSE_NS 2000000L
 #define WITH_INFO 4u /* SA_SIGINFO */
 #define RESTARTS 0x10000000u
+#define ON_ALTERNATE 0x08000000u
 #define HAS_RESTORER 0x04000000u
 #define ONCE 0x80000000u /* SA_RESETHAND */
 #define NOT_DEFERRED 0x40000000u /* SA_NODEFER */
@@ -210,7 +211,7 @@ static struct dt_sigaction in_front(const struct session *session, struct dt_sig
 	const struct agent *agent = session->agent;
 
 	if (own.handler <= 1) {
-		own.flags = HAS_RESTORER | RESTARTS;
+		own.flags = HAS_RESTORER | RESTARTS | ON_ALTERNATE; /* X18 */
 		own.restorer = agent->trap_return_at.v;
 	}
 	own.handler = agent->control->front;

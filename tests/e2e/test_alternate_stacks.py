@@ -1,0 +1,255 @@
+"""Strings in the heap on stacks that nobody knows, of threads that have an alternate stack (X18): read without a system call, and a page
+that goes away harms nobody, though the stack has no room for a signal's frame."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from harness import compile_once, status, until
+
+SOURCE = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define HITS 2000
+#define ROUNDS 40
+#define LEFT 1200 /* bytes of the small stack below a call */
+#define SS_AUTODISARM (1U << 31)
+
+static volatile long sink;
+static char alternate[1 << 16] __attribute__((aligned(4096)));
+static char *page;
+
+__attribute__((noinline)) void text(const char *s) { sink += (long)s; sink++; }
+
+/* Calls it with that stack pointer. */
+void call_on(char *top, void (*run)(void));
+__asm__(".globl call_on\n"
+	"call_on:\n"
+	"	push %rbp\n"
+	"	mov %rsp, %rbp\n"
+	"	mov %rdi, %rsp\n"
+	"	call *%rsi\n"
+	"	mov %rbp, %rsp\n"
+	"	pop %rbp\n"
+	"	ret\n");
+
+static char *map(size_t size)
+{
+	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+/* The end of a stack with little room, above a page that nobody may touch. */
+static char *small_stack(void)
+{
+	char *pages = map(8192);
+
+	mprotect(pages, 4096, PROT_NONE);
+	return pages + 4096 + (LEFT & ~15);
+}
+
+static void set_alternate(char *at, size_t size, unsigned flags)
+{
+	stack_t stack = { .ss_sp = at, .ss_size = size, .ss_flags = (int)flags };
+
+	if (syscall(SYS_sigaltstack, &stack, NULL))
+		perror("sigaltstack");
+}
+
+static void here(void) { text(page); }
+
+/* Its page is known, and goes away before the hit. */
+static void gone(void)
+{
+	strcpy(page, "a page");
+	for (int i = 0; i < 3; i++)
+		text(page);
+	mprotect(page, 4096, PROT_NONE);
+	text(page);
+	mprotect(page, 4096, PROT_READ | PROT_WRITE);
+}
+
+static void rounds(void)
+{
+	for (int i = 0; i < ROUNDS; i++)
+		gone();
+}
+
+static void many(void)
+{
+	for (int i = 0; i < HITS; i++)
+		text(page);
+}
+
+static void watched(void)
+{
+	strcpy(page, "in the heap");
+	text(page);
+	text(page);
+	puts("ready");
+	fflush(stdout);
+	getchar();
+	call_on(small_stack(), many);
+	puts("done");
+	fflush(stdout);
+	getchar();
+}
+
+/* Uses all of the alternate stack but a little. */
+static void on_signal(int number)
+{
+	volatile char rest[sizeof(alternate) - 6000];
+
+	rest[0] = 1;
+	rounds();
+	rest[1] = 1;
+}
+
+static void on_signal_aside(int number) { call_on(small_stack(), rounds); }
+
+static void handle(void (*handler)(int))
+{
+	struct sigaction action = { .sa_handler = handler, .sa_flags = SA_ONSTACK };
+
+	sigaction(SIGUSR1, &action, NULL);
+	raise(SIGUSR1);
+}
+
+static void on_fault(int number) { _exit(5); }
+
+/* A handler for faults, on the alternate stack or not. */
+static void set_handler(int flags)
+{
+	struct sigaction action = { .sa_handler = on_fault, .sa_flags = flags };
+
+	sigaction(SIGSEGV, &action, NULL);
+}
+
+static volatile int ended;
+
+static char *toggle(char *unused)
+{
+	for (int i = 0; !ended; i++)
+		set_handler(i % 2 ? SA_ONSTACK : 0);
+	return NULL;
+}
+
+static char *in_thread(char *stack)
+{
+	char *own = map(1 << 16);
+
+	page = map(4096);
+	set_alternate(own, 1 << 16, 0);
+	call_on(stack, rounds);
+	set_alternate(own, 1 << 16, SS_DISABLE);
+	munmap(own, 1 << 16);
+	call_on(stack, rounds);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	char *stack = small_stack(), *second = map(1 << 16);
+	const char *how = argv[1];
+	pthread_t thread;
+
+	page = map(4096);
+	if (!strcmp(how, "small"))
+		set_alternate(alternate, 2048, 0);
+	else if (!strcmp(how, "disarmed"))
+		set_alternate(alternate, sizeof(alternate), SS_AUTODISARM);
+	else if (strcmp(how, "none") && strcmp(how, "thread"))
+		set_alternate(alternate, sizeof(alternate), 0);
+	if (!strcmp(how, "watched")) {
+		watched();
+		return 0;
+	}
+	if (!strcmp(how, "thread")) {
+		pthread_create(&thread, NULL, (void *(*)(void *))in_thread, stack);
+		pthread_join(thread, NULL);
+		return 0;
+	}
+	if (!strcmp(how, "own"))
+		set_handler(0);
+	if (!strcmp(how, "toggled"))
+		pthread_create(&thread, NULL, (void *(*)(void *))toggle, NULL);
+	call_on(stack, rounds);
+	if (!strcmp(how, "later"))
+		set_handler(0);
+	if (!strcmp(how, "taken")) {
+		set_alternate(alternate, sizeof(alternate), SS_DISABLE);
+		mprotect(alternate, sizeof(alternate), PROT_NONE);
+	}
+	if (!strcmp(how, "moved")) {
+		set_alternate(second, 1 << 16, 0);
+		mprotect(alternate, sizeof(alternate), PROT_NONE);
+	}
+	if (!strcmp(how, "on it"))
+		handle(on_signal);
+	else if (!strcmp(how, "disarmed"))
+		handle(on_signal_aside);
+	else
+		call_on(stack, rounds);
+	ended = 1;
+	if (!strcmp(how, "toggled"))
+		pthread_join(thread, NULL);
+	return 0;
+}
+"""
+HITS = 2000
+ROUNDS = 40
+
+
+@pytest.fixture(name="program")
+def program_fixture(scratch):
+    source = os.path.join(scratch, "alternate.c")
+    with open(source, "w") as file:
+        file.write(SOURCE)
+    return compile_once(["gcc", "-g", "-O2", source, "-pthread"], os.path.join(scratch, "alternate"))
+
+
+@pytest.mark.parametrize("how", ["kept", "none", "small", "taken", "moved", "on it", "disarmed", "thread", "own", "later", "toggled"])
+def test_page_goes_away(dyntrace, program, how):
+    """Whatever the alternate stack is, and whoever is on it: a load that fails is told, and the program goes on."""
+    result, trace = dyntrace.trace("--function", "text", "--", program, how)
+    assert result.returncode == 0 and result.stdout == ""
+    texts = [event.fields["s"] for event in trace.named("text_entry")]
+    assert len(texts) == 2 * ROUNDS * 4
+    assert all(text == "a page" if i % 4 < 3 else text.startswith("(unreadable 0x") for i, text in enumerate(texts))
+    assert trace.lost == 0
+
+
+def go(target):
+    target.stdin.write("\n")
+    target.stdin.flush()
+
+
+def test_makes_no_call(dyntrace, processes, program, scratch):
+    """A string in the heap takes no system call."""
+    output = os.path.join(scratch, "calls")
+    with processes.start([program, "watched"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as target:
+        tracing = dyntrace.start_trace(target.pid, "--function", "text").wait_told()
+        assert target.stdout.readline() == "ready\n"
+        until(lambda: status(target.pid, "TracerPid") == "0", "dyntrace has let go")
+        strace = processes.start(["strace", "-f", "-qq", "-o", output, "-p", str(target.pid)], stderr=subprocess.DEVNULL)
+        until(lambda: status(target.pid, "TracerPid") == str(strace.pid), "strace is attached")
+        go(target)
+        assert target.stdout.readline() == "done\n"
+        strace.terminate()
+        strace.wait()
+        trace = tracing.stop()
+        go(target)
+    assert [event.fields["s"] for event in trace.named("text_entry")] == ["in the heap"] * HITS
+    with open(output) as file:
+        names = re.findall(r"^\d+\s+(\w+)\(", file.read(), re.MULTILINE)
+    # a few for the first hits, and for each chunk
+    assert len(names) < HITS / 10
