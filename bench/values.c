@@ -3,7 +3,8 @@
  * rounds.
  * "rdtsc" reads the clock instead; "backtrace:N" and "libunwind:N" have libc and libunwind find the callers of N calls in each
  * other. Without such a library it says so, and ends with 77.
- * "shut-NAME" has a handler that blocks all signals; "far-NAME" calls from a stack of its own, as coroutines do.
+ * "shut-NAME" has a handler that blocks all signals; "far-NAME" calls from a stack of its own, as coroutines do;
+ * "alternate-NAME", too, in a thread that has an alternate stack.
  */
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -143,6 +144,14 @@ static void go_far(const char *name, long calls)
 	swapcontext(&here, &there);
 }
 
+static void set_alternate_stack(void)
+{
+	static char memory[1 << 16];
+	stack_t alternate = { .ss_sp = memory, .ss_size = sizeof(memory) };
+
+	sigaltstack(&alternate, NULL);
+}
+
 static void ignore(int signal)
 {
 	sink += signal;
@@ -178,7 +187,10 @@ int main(int argc, char **argv)
 		block_in_handler();
 		name += 5;
 	}
-	if (!strncmp(name, "far-", 4))
+	if (!strncmp(name, "alternate-", 10)) {
+		set_alternate_stack();
+		go_far(name + 10, calls);
+	} else if (!strncmp(name, "far-", 4))
 		go_far(name + 4, calls);
 	else if (*name)
 		measure(name, calls);

@@ -39,6 +39,8 @@ HARD_CASES = [
     ("a handler blocks: one string, in the heap", "shut-heap", 5000, ["--function", "text"], 12),
     ("unknown stack: one string, a literal", "far-text", 5000, ["--function", "text"], 12),
     ("unknown stack: one string, in the heap", "far-heap", 5000, ["--function", "text"], 12),
+    ("... of a thread with an alternate stack, in the heap", "alternate-heap", 5000, ["--function", "text"], 12),
+    ("... filter on memory says no, in the heap", "alternate-heap", 5000, ["--function", "text", "--filter", "s[0] == 'x'"], 12),
     ("unknown stack: backtrace, 4 frames of its own", "far-deep:4", 5000, ["--probe", "leaf", "-t", "backtrace"], 22),
     ("Go: one string of 20 bytes, a literal", "go-text", 20000, ["--function", "main.text"], 12),
     ("Go: one string of 20 bytes, in the heap", "go-heap", 20000, ["--function", "main.text"], 12),
