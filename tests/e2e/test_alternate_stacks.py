@@ -116,12 +116,19 @@ static void on_signal(int number)
 
 static void on_signal_aside(int number) { call_on(small_stack(), rounds); }
 
-static void handle(void (*handler)(int))
+static void handle(void (*handler)(int), int flags)
 {
-	struct sigaction action = { .sa_handler = handler, .sa_flags = SA_ONSTACK };
+	struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
 
 	sigaction(SIGUSR1, &action, NULL);
 	raise(SIGUSR1);
+}
+
+/* The kernel gives the thread back the alternate stack that it had when the handler began. */
+static void on_signal_with_another(int number)
+{
+	set_alternate(alternate, sizeof(alternate), 0);
+	call_on(small_stack(), rounds);
 }
 
 static void on_fault(int number) { _exit(5); }
@@ -167,7 +174,7 @@ int main(int argc, char **argv)
 		set_alternate(alternate, 2048, 0);
 	else if (!strcmp(how, "disarmed"))
 		set_alternate(alternate, sizeof(alternate), SS_AUTODISARM);
-	else if (strcmp(how, "none") && strcmp(how, "thread"))
+	else if (strcmp(how, "none") && strcmp(how, "thread") && strcmp(how, "in a handler"))
 		set_alternate(alternate, sizeof(alternate), 0);
 	if (!strcmp(how, "watched")) {
 		watched();
@@ -182,7 +189,12 @@ int main(int argc, char **argv)
 		set_handler(0);
 	if (!strcmp(how, "toggled"))
 		pthread_create(&thread, NULL, (void *(*)(void *))toggle, NULL);
-	call_on(stack, rounds);
+	if (!strcmp(how, "in a handler")) {
+		set_alternate(alternate, sizeof(alternate), SS_DISABLE);
+		handle(on_signal_with_another, 0);
+	} else {
+		call_on(stack, rounds);
+	}
 	if (!strcmp(how, "later"))
 		set_handler(0);
 	if (!strcmp(how, "taken")) {
@@ -194,9 +206,9 @@ int main(int argc, char **argv)
 		mprotect(alternate, sizeof(alternate), PROT_NONE);
 	}
 	if (!strcmp(how, "on it"))
-		handle(on_signal);
+		handle(on_signal, SA_ONSTACK);
 	else if (!strcmp(how, "disarmed"))
-		handle(on_signal_aside);
+		handle(on_signal_aside, SA_ONSTACK);
 	else
 		call_on(stack, rounds);
 	ended = 1;
@@ -217,7 +229,7 @@ def program_fixture(scratch):
     return compile_once(["gcc", "-g", "-O2", source, "-pthread"], os.path.join(scratch, "alternate"))
 
 
-@pytest.mark.parametrize("how", ["kept", "none", "small", "taken", "moved", "on it", "disarmed", "thread", "own", "later", "toggled"])
+@pytest.mark.parametrize("how", ["kept", "none", "small", "taken", "moved", "on it", "disarmed", "thread", "own", "later", "toggled", "in a handler"])
 def test_page_goes_away(dyntrace, program, how):
     """Whatever the alternate stack is, and whoever is on it: a load that fails is told, and the program goes on."""
     result, trace = dyntrace.trace("--function", "text", "--", program, how)

@@ -76,10 +76,17 @@ _Static_assert(offsetof(struct dt_state, opened) - offsetof(struct dt_state, sta
 #define SA_ONSTACK 0x08000000u
 #define DRAIN 2000u /* pauses, in which stores of other processors reach memory (X7) */
 #define WAIT 200000u /* pauses: some milliseconds */
-#define FRAME_MASK 296u /* of a signal's frame, above its handler's return address */
 #define LONG_JUMP 0xe9u /* what a site begins with */
 #define SHORT_JUMP 0xebu
 #define BREAKPOINT 0xccu
+
+/* What we read of a signal's frame, above its handler's return address: the kernel's ucontext. */
+struct frame_end {
+	uint64_t flags, link;
+	struct sys_altstack alternate; /* when the handler began */
+	uint64_t registers[32], mask;
+};
+_Static_assert(offsetof(struct frame_end, mask) == 296, "the kernel's layout");
 
 static struct dt_fronts *fronts_of(const struct dt_control *control)
 {
@@ -424,23 +431,37 @@ static bool is_unsafe(uint64_t number, const uint64_t args[6])
 					(uint32_t)args[0] == PR_SET_DISPATCH));
 }
 
+/* Whatever was seen in the handler is so behind it as well. */
+static bool keeps(const struct frame_end *frame)
+{
+	const struct sys_altstack *then = &frame->alternate;
+	struct sys_altstack now;
+
+	return !(frame->mask & DT_LOADS_BITS) && !sys_call3(SYS_SIGALTSTACK, 0, (uint64_t)&now, 0) &&
+	       then->start == now.start && then->size == now.size &&
+	       !(now.size && (then->flags ^ now.flags) & (SYS_SS_DISABLE | SYS_SS_AUTODISARM));
+}
+
 /*
- * The end of a handler (X17): the thread gets the mask of its frame. Where that has the signals
- * blocked, which the handler had open, no other handler may come before the call: one that hits
- * would find them open.
+ * The end of a handler (X17): the thread gets the mask and the alternate stack of its frame. Where
+ * the mask has the signals blocked, which the handler had open, or where the stack is another one,
+ * no other handler may come before the call: one that hits would see what the call takes back.
  */
 static void pass_return(const struct dt_control *control, uint64_t sp)
 {
-	uint64_t mask = ~0ULL, all = ~0ULL & ~(control->traps ? DT_SIGTRAP_BIT : 0);
+	uint64_t all = ~0ULL & ~(control->traps ? DT_SIGTRAP_BIT : 0);
+	struct frame_end frame;
 	uint32_t pid;
+	bool is_read = handler_read(control, sp, (uint64_t *)&frame, sizeof(frame) / 8), kept = false;
 
-	if (handler_read(control, sp + FRAME_MASK, &mask, 1) && !(mask & DT_LOADS_BITS))
-		return;
 	if (agent_begin_call(control, &pid)) {
-		sys_call6(SYS_RT_SIGPROCMASK, SIG_SETMASK, (uint64_t)&all, 0, 8, 0, 0);
+		kept = is_read && keeps(&frame);
+		if (!kept)
+			sys_call6(SYS_RT_SIGPROCMASK, SIG_SETMASK, (uint64_t)&all, 0, 8, 0, 0);
 		agent_end_call(control, pid);
 	}
-	loads_shut(control);
+	if (!kept)
+		loads_shut(control);
 }
 
 bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_t args[6],
