@@ -81,6 +81,7 @@
 #ifndef DYNTRACE_LAYOUT_H
 #define DYNTRACE_LAYOUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -376,11 +377,19 @@ struct dt_fronts {
 	uint32_t closed; /* DT_CLOSED...: no plain loads in this process; 0: they may be made */
 	uint32_t passing; /* threads that may be changing their mask or alternate stack (X5) */
 	uint32_t frame; /* bytes of stack that a signal's frame and dt_front need */
+	uint32_t elsewhere; /* DT_ELSEWHERE_... (X18) */
 	uint32_t watched_count;
+	uint32_t pad;
 	/* handlers of the program's that have the signals of plain loads blocked, and a probe of
 	 * ours at their first instruction (X6) */
 	uint64_t watched[DT_WATCHED_MAX];
 };
+
+/* Do the faults of all loads go to the thread's alternate stack? */
+#define DT_ELSEWHERE_NO 0u
+#define DT_ELSEWHERE_YES 1u
+#define DT_ELSEWHERE_CHANGES 2u /* a thread is changing one of the two actions */
+#define DT_ELSEWHERE_NEVER 3u /* two threads did at the same time: nobody knows */
 
 #define DT_CLOSED 1u /* for as long as the process lives */
 #define DT_CLOSED_HANDLER 2u /* until the controller watches a new handler (X6) */
@@ -390,6 +399,23 @@ struct dt_fronts {
 #define DT_FRONT_SEGV 4u
 #define DT_LOADS_FULL (1u << DT_FRONT_BUS | 1u << DT_FRONT_SEGV)
 #define DT_LOADS_BITS (1ULL << (7 - 1) | 1ULL << (11 - 1))
+#define DT_SA_ONSTACK 0x08000000u
+
+/* (X18) The default action is due where the handler of the other signal runs: the memory of an
+ * alternate stack that no handler runs on may be in use for something else. */
+static inline bool dt_goes_elsewhere(const struct dt_fronts *fronts, uint32_t index)
+{
+	const struct dt_sigaction *own = &fronts->actions[index];
+
+	if (own->handler <= 1)
+		own = &fronts->actions[DT_FRONT_BUS + DT_FRONT_SEGV - index];
+	return own->handler > 1 && own->flags & DT_SA_ONSTACK;
+}
+
+static inline bool dt_all_go_elsewhere(const struct dt_fronts *fronts)
+{
+	return dt_goes_elsewhere(fronts, DT_FRONT_BUS) && dt_goes_elsewhere(fronts, DT_FRONT_SEGV);
+}
 
 /* ---- functions of the user's: private anonymous memory that fork copies (call.h) ------------- */
 

@@ -141,6 +141,19 @@ static void set_handler(int flags)
 	sigaction(SIGSEGV, &action, NULL);
 }
 
+/* Its memory has data now, but the thread still has it as its alternate stack, where no handler of the program's runs. */
+static int uses_data_for_its_own(void)
+{
+	memset(alternate, 'd', sizeof(alternate));
+	rounds();
+	rounds();
+	for (size_t i = 0; i < sizeof(alternate); i++) {
+		if (alternate[i] != 'd')
+			return 6;
+	}
+	return 0;
+}
+
 static volatile int ended;
 
 static char *toggle(char *unused)
@@ -177,16 +190,22 @@ int main(int argc, char **argv)
 	else if (strcmp(how, "none") && strcmp(how, "thread") && strcmp(how, "in a handler"))
 		set_alternate(alternate, sizeof(alternate), 0);
 	if (!strcmp(how, "watched")) {
+		set_handler(SA_ONSTACK);
 		watched();
 		return 0;
 	}
 	if (!strcmp(how, "thread")) {
+		set_handler(SA_ONSTACK);
 		pthread_create(&thread, NULL, (void *(*)(void *))in_thread, stack);
 		pthread_join(thread, NULL);
 		return 0;
 	}
+	if (!strcmp(how, "data"))
+		return uses_data_for_its_own();
 	if (!strcmp(how, "own"))
 		set_handler(0);
+	else if (strcmp(how, "default"))
+		set_handler(SA_ONSTACK);
 	if (!strcmp(how, "toggled"))
 		pthread_create(&thread, NULL, (void *(*)(void *))toggle, NULL);
 	if (!strcmp(how, "in a handler")) {
@@ -229,7 +248,7 @@ def program_fixture(scratch):
     return compile_once(["gcc", "-g", "-O2", source, "-pthread"], os.path.join(scratch, "alternate"))
 
 
-@pytest.mark.parametrize("how", ["kept", "none", "small", "taken", "moved", "on it", "disarmed", "thread", "own", "later", "toggled", "in a handler"])
+@pytest.mark.parametrize("how", ["kept", "none", "small", "taken", "moved", "on it", "disarmed", "thread", "own", "later", "toggled", "in a handler", "default", "data"])
 def test_page_goes_away(dyntrace, program, how):
     """Whatever the alternate stack is, and whoever is on it: a load that fails is told, and the program goes on."""
     result, trace = dyntrace.trace("--function", "text", "--", program, how)

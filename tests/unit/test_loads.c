@@ -205,17 +205,62 @@ static void test_nobody_loads_without_handlers(void **unused)
 	rig_down();
 }
 
-/* The flags with which the kernel has the handler of SIGSEGV after the program has set one. */
-static uint64_t flags_after(uint64_t flags)
+/* Do faults of that signal go to the alternate stack, as the kernel has it? */
+static bool goes_elsewhere(int signal)
+{
+	struct dt_sigaction action;
+
+	assert_int_equal(syscall(SYS_rt_sigaction, signal, NULL, &action, 8), 0);
+	return action.flags & SA_ONSTACK;
+}
+
+/* The program sets a handler of SIGSEGV. Where do faults of both signals go? */
+static void set_and_expect(uint64_t flags, bool expected)
 {
 	struct dt_sigaction action = { .handler = (uint64_t)on_step, .flags = flags };
 
 	call_guarded(SYS_rt_sigaction, SIGSEGV, &action, false);
-	assert_int_equal(syscall(SYS_rt_sigaction, SIGSEGV, NULL, &action, 8), 0);
-	return action.flags;
+	assert_int_equal(goes_elsewhere(SIGSEGV), expected);
+	assert_int_equal(goes_elsewhere(SIGBUS), expected);
 }
 
-/* X18: faults go to the alternate stack until no thread relies on that any more. */
+/* Does the thread, which the agent looks at, load on whatever stack? */
+static bool loads_on_any_stack(void)
+{
+	assert_false(is_open());
+	gather("twenty bytes of text");
+	assert_true(is_open());
+	return own()->elsewhere_size;
+}
+
+static void check_where_faults_go(const char *memory, size_t size)
+{
+	struct dt_own_stack *other = own() == rig_state->own_stacks ? own() + 1 : own() - 1;
+
+	own()->open = DT_NOT_OPEN;
+	assert_false(loads_on_any_stack()); /* no handler of the program's runs there */
+	set_and_expect(SA_ONSTACK, true);
+	assert_true(loads_on_any_stack());
+	assert_int_equal(own()->elsewhere, (uint64_t)memory + size + 1);
+	assert_int_equal(own()->elsewhere_size, 0 - (size + DT_PAGE));
+
+	other->loading = 1; /* and stays so */
+	set_and_expect(0, true);
+	assert_false(loads_on_any_stack());
+	other->loading = 0;
+	set_and_expect(SA_ONSTACK, true);
+	assert_true(loads_on_any_stack());
+	set_and_expect(0, false);
+	assert_false(loads_on_any_stack());
+
+	fronts.elsewhere = DT_ELSEWHERE_CHANGES; /* another thread is changing an action */
+	set_and_expect(SA_ONSTACK, true);
+	assert_int_equal(fronts.elsewhere, DT_ELSEWHERE_NEVER);
+	assert_false(loads_on_any_stack());
+}
+
+/* X18: faults go to the alternate stack where the program's handlers run there, until no thread
+ * relies on that any more. */
 static void test_where_faults_go(void **unused)
 {
 	static char memory[1 << 16];
@@ -224,26 +269,11 @@ static void test_where_faults_go(void **unused)
 
 	up();
 	fronts.pid = (uint32_t)getpid();
-	assert_int_equal(own()->elsewhere_size, 0);
 	assert_int_equal(sigaltstack(&stack, NULL), 0);
-	own()->open = DT_NOT_OPEN;
-	gather("twenty bytes of text");
-	assert_true(is_open());
-	assert_int_equal(own()->elsewhere, (uint64_t)memory + sizeof(memory) + 1);
-	assert_int_equal(own()->elsewhere_size, 0 - (sizeof(memory) + DT_PAGE));
-
-	struct dt_own_stack *other = own() == rig_state->own_stacks ? own() + 1 : own() - 1;
-	other->loading = 1;
-	assert_true(flags_after(0) & SA_ONSTACK);
-	assert_false(is_open());
-	gather("twenty bytes of text");
-	assert_true(is_open());
-	assert_int_equal(own()->elsewhere_size, 0);
-	other->loading = 0;
-	assert_true(flags_after(SA_ONSTACK) & SA_ONSTACK);
-	assert_false(flags_after(0) & SA_ONSTACK);
+	check_where_faults_go(memory, sizeof(memory));
 	assert_int_equal(sigaltstack(&none, NULL), 0);
 	signal(SIGSEGV, SIG_DFL);
+	signal(SIGBUS, SIG_DFL);
 	rig_down();
 }
 

@@ -35,7 +35,6 @@
 #define SA_NODEFER 0x40000000u
 #define SA_RESTORER 0x04000000u
 #define SA_RESTART 0x10000000u
-#define SA_ONSTACK 0x08000000u
 #define SA_SIGINFO 4u
 #define SA_KNOWN 0xdc000807u /* the flags that the kernel keeps */
 #define NEVER_BLOCKED (1ULL << (9 - 1) | 1ULL << (19 - 1)) /* SIGKILL, SIGSTOP */
@@ -295,23 +294,25 @@ void front_back(uint64_t agent, struct handler_context *context)
 
 /* ---- guard ----------------------------------------------------------------------------------- */
 
-/* The action that the kernel gets. `full`: as X4 wants it. */
-static struct dt_sigaction in_front(const struct dt_control *control, struct dt_sigaction own,
-				    bool full)
+/* The action that the kernel gets. */
+static struct dt_sigaction in_front(const struct dt_control *control, uint32_t index)
 {
-	struct dt_sigaction ours = own;
+	const struct dt_fronts *fronts = fronts_of(control);
+	struct dt_sigaction ours = fronts->actions[index];
+	bool is_handled = ours.handler > 1;
 
 	ours.handler = (uint64_t)front_entry;
 	ours.flags |= SA_SIGINFO; /* the kernel writes no siginfo_t without */
 	if (control->traps)
 		ours.mask &= ~DT_SIGTRAP_BIT;
-	if (!full)
+	if (!(fronts->full >> index & 1))
 		return ours;
-	ours.mask = ~0ULL;
+	ours.mask = ~0ULL; /* X4 */
 	ours.flags &= ~(uint64_t)(SA_RESETHAND | SA_NODEFER);
-	if (own.handler > 1)
+	if (is_handled)
 		return ours;
-	ours.flags = SA_SIGINFO | SA_RESTORER | SA_RESTART | SA_ONSTACK; /* X18 */
+	ours.flags = SA_SIGINFO | SA_RESTORER | SA_RESTART;
+	ours.flags |= dt_goes_elsewhere(fronts, index) ? DT_SA_ONSTACK : 0;
 	ours.restorer = (uint64_t)trap_return_entry;
 	return ours;
 }
@@ -324,6 +325,56 @@ static struct dt_sigaction as_kept(struct dt_sigaction action)
 	return action;
 }
 
+static int64_t set(uint32_t index, const struct dt_sigaction *action, struct dt_sigaction *ret_old)
+{
+	return sys_call6(SYS_RT_SIGACTION, dt_front_signals[index], (uint64_t)action,
+			 (uint64_t)ret_old, 8, 0, 0);
+}
+
+/* Ours in front of the program's own, which is there. */
+static int64_t put_in_front(const struct dt_control *control, uint32_t index, uint64_t more_flags,
+			    struct dt_sigaction *ret_old)
+{
+	struct dt_sigaction ours = in_front(control, index);
+
+	ours.flags |= more_flags;
+	return set(index, &ours, ret_old);
+}
+
+/* The program's own is about to be another one. */
+static int64_t set_own(const struct dt_control *control, uint32_t index, struct dt_sigaction own,
+		       struct dt_sigaction *ret_old)
+{
+	struct dt_sigaction *at = &fronts_of(control)->actions[index], was = *at;
+
+	*at = as_kept(own);
+	int64_t result = put_in_front(control, index, 0, ret_old);
+	if (result < 0)
+		*at = was;
+	return result;
+}
+
+/* The same for a signal of loads. (X18) The default action of the other one is due on the same stack
+ * as the handler of this one. */
+static int64_t set_own_of_loads(const struct dt_control *control, uint32_t index,
+				struct dt_sigaction own, struct dt_sigaction *ret_old)
+{
+	struct dt_fronts *fronts = fronts_of(control);
+	struct dt_sigaction *at = &fronts->actions[index], was = *at;
+	uint32_t other = DT_FRONT_BUS + DT_FRONT_SEGV - index;
+	bool was_elsewhere = dt_goes_elsewhere(fronts, other);
+
+	*at = as_kept(own);
+	uint64_t more = loads_pass_stack(control) ? 0 : DT_SA_ONSTACK;
+	int64_t result = put_in_front(control, index, more, ret_old);
+	if (result < 0)
+		*at = was;
+	if (fronts->full >> other & 1 && dt_goes_elsewhere(fronts, other) != was_elsewhere)
+		put_in_front(control, other, more, NULL);
+	loads_passed_stack(control);
+	return result;
+}
+
 bool front_guard_action(const struct dt_control *control, const uint64_t args[4],
 			uint64_t *ret_result)
 {
@@ -331,6 +382,7 @@ bool front_guard_action(const struct dt_control *control, const uint64_t args[4]
 	uint32_t signal = (uint32_t)args[0], index = find_signal(signal);
 	struct dt_sigaction new, old;
 	bool sets = args[1] != 0, keeps = false;
+	int64_t result;
 
 	if (!fronts || args[3] != 8 ||
 	    (args[1] && !handler_read(control, args[1], (uint64_t *)&new, sizeof(new) / 8)))
@@ -347,20 +399,15 @@ bool front_guard_action(const struct dt_control *control, const uint64_t args[4]
 		loads_shut(control);
 	if (keeps && new.handler == SIG_IGN)
 		loads_end(control, index); /* X12 */
-	bool full = fronts->full >> index & 1;
-	bool wanted = keeps && (full || (new.handler > 1 && !(new.flags & SA_RESETHAND)));
-	if (wanted) {
-		*own = as_kept(new);
-		new = in_front(control, new, full);
-		if (full && !loads_pass_stack(control, &was, own))
-			new.flags |= SA_ONSTACK;
+	if (keeps && fronts->full >> index & 1) {
+		result = set_own_of_loads(control, index, new, &old);
+	} else if (keeps && new.handler > 1 && !(new.flags & SA_RESETHAND)) {
+		result = set_own(control, index, new, &old);
+	} else {
+		result = set(index, sets ? &new : NULL, &old);
+		if (result >= 0 && keeps)
+			own->handler = 0;
 	}
-	int64_t result = sys_call6(SYS_RT_SIGACTION, signal, sets ? (uint64_t)&new : 0,
-				   (uint64_t)&old, 8, 0, 0);
-	if (result < 0 && wanted)
-		*own = was;
-	if (result >= 0 && keeps && !wanted)
-		own->handler = 0;
 	if (result >= 0 && args[2] &&
 	    !handler_write(control, args[2],
 			   (const uint64_t *)(old.handler == (uint64_t)front_entry ? &was : &old),

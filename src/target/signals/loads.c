@@ -73,7 +73,6 @@ _Static_assert(offsetof(struct dt_state, opened) - offsetof(struct dt_state, sta
 #define CLONE_OWN 0x80800u /* CLONE_SETTLS, CLONE_SIGHAND */
 #define PR_SET_SECCOMP 22u
 #define PR_SET_DISPATCH 59u
-#define SA_ONSTACK 0x08000000u
 #define DRAIN 2000u /* pauses, in which stores of other processors reach memory (X7) */
 #define WAIT 200000u /* pauses: some milliseconds */
 #define LONG_JUMP 0xe9u /* what a site begins with */
@@ -108,12 +107,6 @@ static bool is_allowed(const struct dt_control *control)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-/* Does the kernel run our handler on the alternate stack? */
-static bool goes_there(const struct dt_sigaction *action)
-{
-	return action->handler <= 1 || action->flags & SA_ONSTACK;
-}
-
 /* (X3) Has the alternate stack room for a frame? The kernel kills where it hasn't. (X18) Notes from
  * where frames come to lie on it: the range, which wraps, is all but the stack and a page below. */
 static bool has_frame_room(const struct dt_fronts *fronts, struct dt_own_stack *own)
@@ -128,8 +121,8 @@ static bool has_frame_room(const struct dt_fronts *fronts, struct dt_own_stack *
 	if (other.size < fronts->frame)
 		return false;
 	own->elsewhere = other.start + other.size + 1;
-	if (!(other.flags & SYS_SS_AUTODISARM) && goes_there(&fronts->actions[DT_FRONT_BUS]) &&
-	    goes_there(&fronts->actions[DT_FRONT_SEGV]))
+	if (!(other.flags & SYS_SS_AUTODISARM) &&
+	    __atomic_load_n(&fronts->elsewhere, __ATOMIC_SEQ_CST) == DT_ELSEWHERE_YES)
 		own->elsewhere_size = 0 - (other.size + DT_PAGE);
 	return true;
 }
@@ -509,20 +502,35 @@ void loads_end(const struct dt_control *control, uint32_t index)
 		__atomic_fetch_and(&fronts->full, ~(1u << index), __ATOMIC_SEQ_CST);
 }
 
-bool loads_pass_stack(const struct dt_control *control, const struct dt_sigaction *was,
-		      const struct dt_sigaction *now)
+/* Where a thread changed an action when this one began to, each may undo what the other one noted. */
+bool loads_pass_stack(const struct dt_control *control)
 {
-	if (goes_there(was) == goes_there(now))
+	struct dt_fronts *fronts = fronts_of(control);
+	uint32_t was = __atomic_exchange_n(&fronts->elsewhere, DT_ELSEWHERE_CHANGES,
+					   __ATOMIC_SEQ_CST);
+
+	if (was >= DT_ELSEWHERE_CHANGES)
+		__atomic_store_n(&fronts->elsewhere, DT_ELSEWHERE_NEVER, __ATOMIC_SEQ_CST);
+	if (was == DT_ELSEWHERE_NO || (was == DT_ELSEWHERE_YES && dt_all_go_elsewhere(fronts)))
 		return true;
 	loads_forbid(control);
-	if (goes_there(now))
-		return true;
 	for (uint32_t i = 0; i < WAIT; i++) {
 		if (i >= DRAIN && !loads_any(control))
 			return true;
 		sys_pause();
 	}
 	return false;
+}
+
+void loads_passed_stack(const struct dt_control *control)
+{
+	struct dt_fronts *fronts = fronts_of(control);
+	uint32_t was = DT_ELSEWHERE_CHANGES;
+	uint32_t now = dt_all_go_elsewhere(fronts) ? DT_ELSEWHERE_YES : DT_ELSEWHERE_NO;
+
+	if (__atomic_compare_exchange_n(&fronts->elsewhere, &was, now, false, __ATOMIC_SEQ_CST,
+					__ATOMIC_SEQ_CST) && now)
+		loads_forbid(control); /* threads look again */
 }
 
 /* Has the handler a probe of ours? A library may have gone, and another one have its place. */

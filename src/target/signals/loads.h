@@ -65,10 +65,11 @@ void loads_passed(const struct dt_control *control);
 /* The program is about to ignore the signal of that index: ends plain loads, and the agent handles
  * it no more, unless some thread doesn't leave a load (X12). */
 void loads_end(const struct dt_control *control, uint32_t index);
-/* Before the kernel gets another action of one of the two signals. False: some thread doesn't leave a
- * load whose fault goes to its alternate stack, so it has to go on going there (X18). */
-bool loads_pass_stack(const struct dt_control *control, const struct dt_sigaction *was,
-		      const struct dt_sigaction *now);
+/* (X18) Before the kernel gets another action of one of the two signals, which is in
+ * dt_fronts.actions already. False: some thread doesn't leave a load whose fault goes to its
+ * alternate stack, so faults have to go on going there. loads_passed_stack follows. */
+bool loads_pass_stack(const struct dt_control *control);
+void loads_passed_stack(const struct dt_control *control);
 /* Before an rt_sigaction of the target's, with that new action. */
 void loads_pass_action(const struct dt_control *control, uint64_t signal,
 		       const struct dt_sigaction *action);

@@ -26,7 +26,6 @@
 #define PAUSE_NS 2000000L
 #define WITH_INFO 4u /* SA_SIGINFO */
 #define RESTARTS 0x10000000u
-#define ON_ALTERNATE 0x08000000u
 #define HAS_RESTORER 0x04000000u
 #define ONCE 0x80000000u /* SA_RESETHAND */
 #define NOT_DEFERRED 0x40000000u /* SA_NODEFER */
@@ -206,36 +205,64 @@ static struct error *check_threads(const struct session *session, struct stop *s
 /* ---- handlers -------------------------------------------------------------------------------- */
 
 /* As in_front of target/signals/front.c. */
-static struct dt_sigaction in_front(const struct session *session, struct dt_sigaction own)
+static struct dt_sigaction in_front(const struct session *session, const struct dt_fronts *fronts,
+				    uint32_t index)
 {
 	const struct agent *agent = session->agent;
+	struct dt_sigaction ours = fronts->actions[index];
 
-	if (own.handler <= 1) {
-		own.flags = HAS_RESTORER | RESTARTS | ON_ALTERNATE; /* X18 */
-		own.restorer = agent->trap_return_at.v;
+	if (ours.handler <= 1) {
+		ours.flags = HAS_RESTORER | RESTARTS;
+		ours.flags |= dt_goes_elsewhere(fronts, index) ? DT_SA_ONSTACK : 0;
+		ours.restorer = agent->trap_return_at.v;
 	}
-	own.handler = agent->control->front;
-	own.flags = (own.flags & ~(uint64_t)(ONCE | NOT_DEFERRED)) | WITH_INFO;
-	own.mask = ~0ULL;
-	return own;
+	ours.handler = agent->control->front;
+	ours.flags = (ours.flags & ~(uint64_t)(ONCE | NOT_DEFERRED)) | WITH_INFO;
+	ours.mask = ~0ULL;
+	return ours;
+}
+
+/* The program's own action, to *ret_own and to where the agent finds it. */
+static struct error *get_own(struct session *session, struct stop *stop, taddr at, uint32_t index,
+			     struct dt_sigaction *ret_own)
+{
+	struct error *error = remote_sigaction_get(session->proc, stop, FIELD(at, scratch),
+						   dt_front_signals[index], ret_own);
+
+	if (!error && ret_own->handler == session->agent->control->front)
+		error = mem_read(session->proc, FIELD(at, actions[index]), ret_own,
+				 sizeof(*ret_own));
+	return error ? error :
+		       mem_write(session->proc, FIELD(at, actions[index]), ret_own,
+				 sizeof(*ret_own));
 }
 
 static struct error *put_in_front(struct session *session, struct stop *stop, taddr at,
-				  uint32_t index)
+				  const struct dt_fronts *fronts, uint32_t index)
 {
-	unsigned signal = dt_front_signals[index];
-	struct dt_sigaction own, ours;
-	struct error *error =
-		remote_sigaction_get(session->proc, stop, FIELD(at, scratch), signal, &own);
+	struct dt_sigaction ours = in_front(session, fronts, index);
 
-	if (!error && own.handler == session->agent->control->front)
-		error = mem_read(session->proc, FIELD(at, actions[index]), &own, sizeof(own));
+	return remote_sigaction_set(session->proc, stop, FIELD(at, scratch),
+				    dt_front_signals[index], &ours);
+}
+
+/* Each may depend on the other's own (X18). */
+static struct error *put_both(struct session *session, struct stop *stop, taddr at)
+{
+	struct dt_fronts fronts = { 0 };
+	struct error *error =
+		get_own(session, stop, at, DT_FRONT_BUS, &fronts.actions[DT_FRONT_BUS]);
+
 	if (!error)
-		error = mem_write(session->proc, FIELD(at, actions[index]), &own, sizeof(own));
-	if (error)
-		return error;
-	ours = in_front(session, own);
-	return remote_sigaction_set(session->proc, stop, FIELD(at, scratch), signal, &ours);
+		error = get_own(session, stop, at, DT_FRONT_SEGV, &fronts.actions[DT_FRONT_SEGV]);
+	if (!error)
+		error = put_in_front(session, stop, at, &fronts, DT_FRONT_BUS);
+	if (!error)
+		error = put_in_front(session, stop, at, &fronts, DT_FRONT_SEGV);
+	fronts.elsewhere = dt_all_go_elsewhere(&fronts) ? DT_ELSEWHERE_YES : DT_ELSEWHERE_NO;
+	return error ? error :
+		       mem_write(session->proc, FIELD(at, elsewhere), &fronts.elsewhere,
+				 sizeof(fronts.elsewhere));
 }
 
 /* The word comes first: dt_front begins a handler of the program's as it says (X4), and nobody
@@ -247,9 +274,7 @@ static struct error *install(struct session *session, struct stop *stop, taddr a
 
 	if (!error)
 		error = mem_write(session->proc, FIELD(at, full), &full, sizeof(full));
-	if (!error)
-		error = put_in_front(session, stop, at, DT_FRONT_BUS);
-	return error ? error : put_in_front(session, stop, at, DT_FRONT_SEGV);
+	return error ? error : put_both(session, stop, at);
 }
 
 /* *ret_done false: a thread is where it mustn't be, for now. */
