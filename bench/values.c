@@ -4,7 +4,7 @@
  * "rdtsc" reads the clock instead; "backtrace:N" and "libunwind:N" have libc and libunwind find the callers of N calls in each
  * other. Without such a library it says so, and ends with 77.
  * "shut-NAME" has a handler that blocks all signals; "far-NAME" calls from a stack of its own, as coroutines do;
- * "alternate-NAME", too, in a thread that has an alternate stack.
+ * "alternate-NAME", too, in a thread that has an alternate stack, for a handler of faults.
  */
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 #include <ucontext.h>
+#include <unistd.h>
 #include <x86intrin.h>
 
 #define KEEP __attribute__((noipa))
@@ -144,12 +145,20 @@ static void go_far(const char *name, long calls)
 	swapcontext(&here, &there);
 }
 
+static void give_up(int signal)
+{
+	(void)signal;
+	_exit(1);
+}
+
 static void set_alternate_stack(void)
 {
-	static char memory[1 << 16];
-	stack_t alternate = { .ss_sp = memory, .ss_size = sizeof(memory) };
+	static char memory[1 << 17]; /* its lower half parts it from the other stack */
+	stack_t alternate = { .ss_sp = memory + (1 << 16), .ss_size = 1 << 16 };
+	struct sigaction action = { .sa_handler = give_up, .sa_flags = SA_ONSTACK };
 
 	sigaltstack(&alternate, NULL);
+	sigaction(SIGSEGV, &action, NULL);
 }
 
 static void ignore(int signal)
