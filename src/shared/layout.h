@@ -361,6 +361,7 @@ struct dt_traps {
 /* Signals whose handlers see the program's own addresses (target/signals/front.c). */
 #define DT_FRONTS 5u
 #define DT_WATCHED_MAX 32u
+#define DT_BUSY_MAX 8u
 static const uint8_t dt_front_signals[DT_FRONTS] = { 4 /* ILL */, DT_SIGTRAP, 7 /* BUS */,
 						     8 /* FPE */, 11 /* SEGV */ };
 
@@ -383,13 +384,15 @@ struct dt_fronts {
 	/* handlers of the program's that have the signals of plain loads blocked, and a probe of
 	 * ours at their first instruction (X6) */
 	uint64_t watched[DT_WATCHED_MAX];
+	/* as dt_own_stack.busy, of threads that have no slot yet; 0: none */
+	uint64_t busy[DT_BUSY_MAX];
 };
 
 /* Do the faults of all loads go to the thread's alternate stack? */
 #define DT_ELSEWHERE_NO 0u
 #define DT_ELSEWHERE_YES 1u
 #define DT_ELSEWHERE_CHANGES 2u /* a thread is changing one of the two actions */
-#define DT_ELSEWHERE_NEVER 3u /* two threads did at the same time: nobody knows */
+#define DT_ELSEWHERE_NEVER 3u /* two threads did at the same time, or other handlers run there */
 
 #define DT_CLOSED 1u /* for as long as the process lives */
 #define DT_CLOSED_HANDLER 2u /* until the controller watches a new handler (X6) */
@@ -729,7 +732,8 @@ struct dt_own_stack {
 	/* (X18) A thread with rsp - elsewhere < elsewhere_size is on a stack, whichever, from which
 	 * a fault goes to its alternate stack; while `open` is true. Size 0: on none. */
 	uint64_t elsewhere, elsewhere_size;
-	uint64_t pad[2];
+	uint64_t busy; /* frame of a handler of faults that is on the alternate stack (X19) */
+	uint64_t pad;
 };
 #define DT_NOT_OPEN 0xffffffffu /* no value of dt_state.loads */
 

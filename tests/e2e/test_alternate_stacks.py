@@ -90,18 +90,61 @@ static void many(void)
 		text(page);
 }
 
-static void watched(void)
+static char *closed;
+
+/* Opens the page at which the program has faulted, after work on another stack. */
+static void on_fault_aside(int number)
+{
+	static int count;
+
+	if (++count > 2) /* it came back to a frame that isn't its own */
+		_exit(7);
+	call_on(small_stack(), rounds);
+	mprotect(closed, 4096, PROT_READ | PROT_WRITE);
+}
+
+static void fault(void)
+{
+	struct sigaction action = { .sa_handler = on_fault_aside, .sa_flags = SA_ONSTACK | SA_NODEFER };
+
+	closed = map(4096);
+	sigaction(SIGSEGV, &action, NULL);
+	mprotect(closed, 4096, PROT_READ);
+	*(volatile char *)closed = 1;
+}
+
+static void on_signal_aside(int number) { call_on(small_stack(), rounds); }
+
+static void wait_for_a_word(const char *told)
+{
+	puts(told);
+	fflush(stdout);
+	getchar();
+}
+
+/* Its handler is there before dyntrace comes. */
+static void watched_aside(void)
+{
+	struct sigaction action = { .sa_handler = on_signal_aside, .sa_flags = SA_ONSTACK };
+
+	sigaction(SIGUSR1, &action, NULL);
+	wait_for_a_word("ready");
+	call_on(small_stack(), rounds);
+	raise(SIGUSR1);
+	wait_for_a_word("done");
+}
+
+static void watched(int faults)
 {
 	strcpy(page, "in the heap");
 	text(page);
 	text(page);
-	puts("ready");
-	fflush(stdout);
-	getchar();
+	wait_for_a_word("ready");
+	if (faults)
+		fault();
+	strcpy(page, "in the heap");
 	call_on(small_stack(), many);
-	puts("done");
-	fflush(stdout);
-	getchar();
+	wait_for_a_word("done");
 }
 
 /* Uses all of the alternate stack but a little. */
@@ -113,8 +156,6 @@ static void on_signal(int number)
 	rounds();
 	rest[1] = 1;
 }
-
-static void on_signal_aside(int number) { call_on(small_stack(), rounds); }
 
 static void handle(void (*handler)(int), int flags)
 {
@@ -189,9 +230,14 @@ int main(int argc, char **argv)
 		set_alternate(alternate, sizeof(alternate), SS_AUTODISARM);
 	else if (strcmp(how, "none") && strcmp(how, "thread") && strcmp(how, "in a handler"))
 		set_alternate(alternate, sizeof(alternate), 0);
-	if (!strcmp(how, "watched")) {
+	if (!strcmp(how, "watched aside")) {
 		set_handler(SA_ONSTACK);
-		watched();
+		watched_aside();
+		return 0;
+	}
+	if (!strncmp(how, "watched", 7)) {
+		set_handler(SA_ONSTACK);
+		watched(strchr(how, ' ') != NULL);
 		return 0;
 	}
 	if (!strcmp(how, "thread")) {
@@ -208,6 +254,8 @@ int main(int argc, char **argv)
 		set_handler(SA_ONSTACK);
 	if (!strcmp(how, "toggled"))
 		pthread_create(&thread, NULL, (void *(*)(void *))toggle, NULL);
+	if (!strcmp(how, "aside before"))
+		handle(on_signal_aside, SA_ONSTACK);
 	if (!strcmp(how, "in a handler")) {
 		set_alternate(alternate, sizeof(alternate), SS_DISABLE);
 		handle(on_signal_with_another, 0);
@@ -226,8 +274,10 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(how, "on it"))
 		handle(on_signal, SA_ONSTACK);
-	else if (!strcmp(how, "disarmed"))
+	else if (!strcmp(how, "disarmed") || !strncmp(how, "aside", 5))
 		handle(on_signal_aside, SA_ONSTACK);
+	else if (!strcmp(how, "in a handler of faults"))
+		fault();
 	else
 		call_on(stack, rounds);
 	ended = 1;
@@ -248,13 +298,18 @@ def program_fixture(scratch):
     return compile_once(["gcc", "-g", "-O2", source, "-pthread"], os.path.join(scratch, "alternate"))
 
 
-@pytest.mark.parametrize("how", ["kept", "none", "small", "taken", "moved", "on it", "disarmed", "thread", "own", "later", "toggled", "in a handler", "default", "data"])
+@pytest.mark.parametrize("how", ["kept", "none", "small", "taken", "moved", "on it", "disarmed", "thread", "own", "later", "toggled", "in a handler", "default", "data", "aside", "aside before",
+                                 "in a handler of faults"])
 def test_page_goes_away(dyntrace, program, how):
     """Whatever the alternate stack is, and whoever is on it: a load that fails is told, and the program goes on."""
     result, trace = dyntrace.trace("--function", "text", "--", program, how)
     assert result.returncode == 0 and result.stdout == ""
+    check_rounds(trace, 3 if how == "aside before" else 2)
+
+
+def check_rounds(trace, times):
     texts = [event.fields["s"] for event in trace.named("text_entry")]
-    assert len(texts) == 2 * ROUNDS * 4
+    assert len(texts) == times * ROUNDS * 4
     assert all(text == "a page" if i % 4 < 3 else text.startswith("(unreadable 0x") for i, text in enumerate(texts))
     assert trace.lost == 0
 
@@ -264,10 +319,24 @@ def go(target):
     target.stdin.flush()
 
 
-def test_makes_no_call(dyntrace, processes, program, scratch):
-    """A string in the heap takes no system call."""
+def test_handler_that_goes_aside(dyntrace, processes, program):
+    """Another signal's handler on the alternate stack, which is there before dyntrace (X19)."""
+    with processes.start([program, "watched aside"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as target:
+        tracing = dyntrace.start_trace(target.pid, "--function", "text").wait_told()
+        assert target.stdout.readline() == "ready\n"
+        go(target)
+        assert target.stdout.readline() == "done\n"
+        trace = tracing.stop()
+        go(target)
+    assert target.returncode == 0
+    check_rounds(trace, 2)
+
+
+@pytest.mark.parametrize("how", ["watched", "watched after a fault"])
+def test_makes_no_call(dyntrace, processes, program, scratch, how):
+    """A string in the heap takes no system call, also when the program has handled a fault on its alternate stack."""
     output = os.path.join(scratch, "calls")
-    with processes.start([program, "watched"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as target:
+    with processes.start([program, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as target:
         tracing = dyntrace.start_trace(target.pid, "--function", "text").wait_told()
         assert target.stdout.readline() == "ready\n"
         until(lambda: status(target.pid, "TracerPid") == "0", "dyntrace has let go")
@@ -279,8 +348,10 @@ def test_makes_no_call(dyntrace, processes, program, scratch):
         strace.wait()
         trace = tracing.stop()
         go(target)
-    assert [event.fields["s"] for event in trace.named("text_entry")] == ["in the heap"] * HITS
+    texts = [event.fields["s"] for event in trace.named("text_entry")]
+    assert texts[-HITS:] == ["in the heap"] * HITS and len(texts) == HITS + (ROUNDS * 4 if "fault" in how else 0)
     with open(output) as file:
         names = re.findall(r"^\d+\s+(\w+)\(", file.read(), re.MULTILINE)
-    # a few for the first hits, and for each chunk
+    # a few for the first hits, for each chunk, and for each page that goes away
+    names = names[max((i for i, name in enumerate(names) if name == "mprotect"), default=0):]
     assert len(names) < HITS / 10

@@ -241,7 +241,7 @@ static uint64_t begin_handler(const struct dt_control *control, struct dt_sigact
 		mask &= ~DT_SIGTRAP_BIT; /* it may hit a trap of dyntrace */
 	if (action.flags & SA_RESETHAND)
 		own->handler = 0;
-	loads_shut(control);
+	loads_begin_handler(control, context);
 	if (agent_begin_call(control, &pid)) {
 		sys_call6(SYS_RT_SIGPROCMASK, SIG_SETMASK, (uint64_t)&mask, 0, 8, 0, 0);
 		agent_end_call(control, pid);
@@ -278,6 +278,7 @@ void front_back(uint64_t agent, struct handler_context *context)
 		(const struct front_note *)((uint8_t *)context + CONTEXT_SIZE + INFO_NOTE);
 	struct find_frame frame;
 
+	loads_end_handler(control, (uint64_t)context);
 	if (context->rip == note->shown) {
 		context->rip = note->resume;
 		return;
@@ -354,8 +355,8 @@ static int64_t set_own(const struct dt_control *control, uint32_t index, struct 
 	return result;
 }
 
-/* The same for a signal of loads. (X18) The default action of the other one is due on the same stack
- * as the handler of this one. */
+/* The same for a signal of loads. (X18) The default action of the other one is due on the same
+ * stack as the handler of this one. */
 static int64_t set_own_of_loads(const struct dt_control *control, uint32_t index,
 				struct dt_sigaction own, struct dt_sigaction *ret_old)
 {

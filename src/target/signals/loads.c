@@ -28,6 +28,11 @@
  *      comes to lie on the thread's alternate stack, if there is one, the thread isn't on it, and
  *      the program's own handlers, if any, have SA_ONSTACK.
  *
+ * (X19) A handler on the alternate stack may go to another stack and come back, and a fault's frame
+ *      would overwrite its own. So a thread makes no plain loads between begin and end of a handler
+ *      of faults there. Handlers of other signals begin without us: where one has SA_ONSTACK,
+ *      threads on unknown stacks make none.
+ *
  * (X17) The end of a handler has a guard, too: a thread that was seen open inside a handler isn't
  *      known to be so behind it, unless the frame's mask says so.
  *
@@ -107,6 +112,16 @@ static bool is_allowed(const struct dt_control *control)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
+/* (X19) Has a handler of faults begun there before the thread had a slot? */
+static bool is_busy(const struct dt_fronts *fronts, const struct sys_altstack *stack)
+{
+	uint32_t i = 0;
+
+	while (i < DT_BUSY_MAX && fronts->busy[i] - stack->start >= stack->size)
+		i++;
+	return i < DT_BUSY_MAX;
+}
+
 /* (X3) Has the alternate stack room for a frame? The kernel kills where it hasn't. (X18) Notes from
  * where frames come to lie on it: the range, which wraps, is all but the stack and a page below. */
 static bool has_frame_room(const struct dt_fronts *fronts, struct dt_own_stack *own)
@@ -118,7 +133,7 @@ static bool has_frame_room(const struct dt_fronts *fronts, struct dt_own_stack *
 	own->elsewhere_size = 0;
 	if (other.flags & SYS_SS_DISABLE)
 		return true;
-	if (other.size < fronts->frame)
+	if (other.size < fronts->frame || is_busy(fronts, &other))
 		return false;
 	own->elsewhere = other.start + other.size + 1;
 	if (!(other.flags & SYS_SS_AUTODISARM) &&
@@ -175,7 +190,8 @@ static bool look(const struct dt_control *control, const struct dt_slot *slot,
 		own->pause--;
 		return false;
 	}
-	if (own->shut || __atomic_load_n(&fronts->passing, __ATOMIC_SEQ_CST) || /* X5 */
+	if (own->busy || own->shut || /* X19, X5 */
+	    __atomic_load_n(&fronts->passing, __ATOMIC_SEQ_CST) ||
 	    agent_flags(control) & DT_NO_ALTSTACK || !agent_begin_call(control, &pid))
 		return false;
 	bool open = is_open(fronts, slot, own, mask ? *mask : mask_now());
@@ -227,6 +243,54 @@ void loads_shut(const struct dt_control *control)
 	if (slot)
 		__atomic_store_n(&agent_own_stack(control, slot)->open, DT_NOT_OPEN,
 				 __ATOMIC_RELAXED);
+}
+
+/* (X19) A frame on the alternate stack of a thread that has no slot yet. */
+static void note_busy(const struct dt_control *control, uint64_t frame)
+{
+	for (uint32_t i = 0; i < DT_BUSY_MAX; i++) {
+		uint64_t was = 0;
+
+		if (__atomic_compare_exchange_n(&fronts_of(control)->busy[i], &was, frame, false,
+						__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ||
+		    was == frame)
+			return;
+	}
+	loads_close(control);
+}
+
+void loads_begin_handler(const struct dt_control *control, const struct handler_context *context)
+{
+	const struct sys_altstack *alternate = (const struct sys_altstack *)&context->before[2];
+	struct dt_slot *slot = slow_find_ours(control);
+	struct dt_own_stack *own = slot ? agent_own_stack(control, slot) : NULL;
+	uint64_t frame = (uint64_t)context;
+	bool is_on_it = frame - alternate->start < alternate->size;
+
+	if (own)
+		__atomic_store_n(&own->open, DT_NOT_OPEN, __ATOMIC_RELAXED);
+	if (is_on_it && !own)
+		note_busy(control, frame);
+	/* of handlers in each other the first one, whose frame is the highest */
+	if (is_on_it && own && frame > own->busy)
+		own->busy = frame;
+}
+
+void loads_end_handler(const struct dt_control *control, uint64_t frame)
+{
+	struct dt_slot *slot = slow_find_ours(control);
+	struct dt_fronts *fronts = fronts_of(control);
+
+	if (slot && agent_own_stack(control, slot)->busy == frame)
+		agent_own_stack(control, slot)->busy = 0;
+	for (uint32_t i = 0; i < DT_BUSY_MAX && fronts; i++) {
+		uint64_t was = frame; /* nobody else notes an address of this thread's stack */
+
+		if (__atomic_compare_exchange_n(&fronts->busy[i], &was, 0, false, __ATOMIC_SEQ_CST,
+						__ATOMIC_SEQ_CST) &&
+		    slot)
+			agent_own_stack(control, slot)->pause = 0;
+	}
 }
 
 bool loads_any(const struct dt_control *control)
@@ -430,8 +494,9 @@ static bool keeps(const struct frame_end *frame)
 	const struct sys_altstack *then = &frame->alternate;
 	struct sys_altstack now;
 
-	return !(frame->mask & DT_LOADS_BITS) && !sys_call3(SYS_SIGALTSTACK, 0, (uint64_t)&now, 0) &&
-	       then->start == now.start && then->size == now.size &&
+	if (frame->mask & DT_LOADS_BITS || sys_call3(SYS_SIGALTSTACK, 0, (uint64_t)&now, 0))
+		return false;
+	return then->start == now.start && then->size == now.size &&
 	       !(now.size && (then->flags ^ now.flags) & (SYS_SS_DISABLE | SYS_SS_AUTODISARM));
 }
 
@@ -445,7 +510,8 @@ static void pass_return(const struct dt_control *control, uint64_t sp)
 	uint64_t all = ~0ULL & ~(control->traps ? DT_SIGTRAP_BIT : 0);
 	struct frame_end frame;
 	uint32_t pid;
-	bool is_read = handler_read(control, sp, (uint64_t *)&frame, sizeof(frame) / 8), kept = false;
+	bool is_read = handler_read(control, sp, (uint64_t *)&frame, sizeof(frame) / 8);
+	bool kept = false;
 
 	if (agent_begin_call(control, &pid)) {
 		kept = is_read && keeps(&frame);
@@ -467,6 +533,7 @@ bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_
 	if (!is_on(control) || agent_is_quiet(control))
 		return false;
 	if (number == SYS_RT_SIGRETURN) {
+		loads_end_handler(control, sp);
 		pass_return(control, sp);
 		return false;
 	}
@@ -481,6 +548,8 @@ bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_
 		agent_own_stack(control, slot)->open = DT_NOT_OPEN; /* X3 */
 		agent_own_stack(control, slot)->shut = 0;
 		agent_own_stack(control, slot)->pause = 0;
+		if (number == SYS_SIGALTSTACK)
+			agent_own_stack(control, slot)->busy = 0;
 	}
 	return true;
 }
@@ -502,7 +571,8 @@ void loads_end(const struct dt_control *control, uint32_t index)
 		__atomic_fetch_and(&fronts->full, ~(1u << index), __ATOMIC_SEQ_CST);
 }
 
-/* Where a thread changed an action when this one began to, each may undo what the other one noted. */
+/* Where a thread changed an action when this one began to, each may undo what the other one
+ * noted. */
 bool loads_pass_stack(const struct dt_control *control)
 {
 	struct dt_fronts *fronts = fronts_of(control);
@@ -556,8 +626,14 @@ void loads_pass_action(const struct dt_control *control, uint64_t signal,
 		      signal == dt_front_signals[DT_FRONT_SEGV];
 	uint32_t open = 0, pid;
 
-	if (is_own || action->handler <= 1 || !(action->mask & DT_LOADS_BITS) || !control->fronts ||
-	    is_watched(control, action->handler))
+	if (is_own || action->handler <= 1 || !control->fronts)
+		return;
+	if (action->flags & DT_SA_ONSTACK) { /* X19 */
+		__atomic_store_n(&fronts_of(control)->elsewhere, DT_ELSEWHERE_NEVER,
+				 __ATOMIC_SEQ_CST);
+		loads_forbid(control);
+	}
+	if (!(action->mask & DT_LOADS_BITS) || is_watched(control, action->handler))
 		return;
 	__atomic_compare_exchange_n(&fronts_of(control)->closed, &open, DT_CLOSED_HANDLER, false,
 				    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); /* X6 */

@@ -1,5 +1,5 @@
 /*
- * loads.h - plain loads of memory that may go away (X3 to X18, loads.c).
+ * loads.h - plain loads of memory that may go away (X3 to X19, loads.c).
  *
  * Between loads_enter and loads_leave a thread may use loads_word and loads_copy. After a fault in
  * one of them the thread goes on behind the load, and the function says so.
@@ -54,6 +54,9 @@ void loads_close(const struct dt_control *control);
 /* With all signals blocked, in place of that mask: looks whether the calling thread may make plain
  * loads from a trampoline. */
 void loads_look(const struct dt_control *control, uint64_t mask);
+/* (X19) A handler of the program's for a fault begins, and ends by returning to that frame. */
+void loads_begin_handler(const struct dt_control *control, const struct handler_context *context);
+void loads_end_handler(const struct dt_control *control, uint64_t frame);
 /* The calling thread's mask isn't known any more. */
 void loads_shut(const struct dt_control *control);
 

@@ -130,7 +130,8 @@ static void note_watch(struct session *session, const struct probe *probe, struc
 		fronts->watched[fronts->watched_count++] = handler;
 }
 
-/* (X6) Of handlers for other signals. */
+/* (X6) Of handlers for other signals. (X19) Those that run on the alternate stack keep faults away
+ * from there. */
 static struct error *check_handler(struct session *session, struct stop *stop, taddr at,
 				   unsigned signal, struct dt_fronts *fronts)
 {
@@ -140,8 +141,12 @@ static struct error *check_handler(struct session *session, struct stop *stop, t
 
 	if (!error)
 		error = fronts_own_action(session, signal, &action);
-	if (error || action.handler <= 1 || !(action.mask & DT_LOADS_BITS))
+	if (error || action.handler <= 1)
 		return error;
+	if (action.flags & DT_SA_ONSTACK)
+		fronts->elsewhere = DT_ELSEWHERE_NEVER;
+	if (!(action.mask & DT_LOADS_BITS))
+		return NULL;
 	const struct probe *probe = find_watch(session, taddr_of(action.handler));
 	if (!probe)
 		return want_watch(session, taddr_of(action.handler));
@@ -149,8 +154,9 @@ static struct error *check_handler(struct session *session, struct stop *stop, t
 	return NULL;
 }
 
+/* *ret_elsewhere: DT_ELSEWHERE_NEVER, or anything else if handlers of other signals permit it. */
 static struct error *check_handlers(struct session *session, struct stop *stop, taddr at,
-				    uint64_t caught)
+				    uint64_t caught, uint32_t *ret_elsewhere)
 {
 	struct dt_fronts fronts;
 	struct error *error = mem_read(session->proc, at, &fronts, sizeof(fronts));
@@ -159,10 +165,12 @@ static struct error *check_handlers(struct session *session, struct stop *stop, 
 		return error;
 	session->refuses_loads |= fronts.closed == DT_CLOSED;
 	fronts.watched_count = 0;
+	fronts.elsewhere = DT_ELSEWHERE_NO;
 	for (unsigned signal = 1; signal <= DT_SIGNALS && !error; signal++) {
 		if (caught >> (signal - 1) & 1 && !(1ULL << (signal - 1) & DT_LOADS_BITS))
 			error = check_handler(session, stop, at, signal, &fronts);
 	}
+	*ret_elsewhere = fronts.elsewhere;
 	return error ? error :
 		       mem_write(session->proc, FIELD(at, watched_count), &fronts.watched_count,
 				 sizeof(fronts) - offsetof(struct dt_fronts, watched_count));
@@ -247,9 +255,10 @@ static struct error *put_in_front(struct session *session, struct stop *stop, ta
 }
 
 /* Each may depend on the other's own (X18). */
-static struct error *put_both(struct session *session, struct stop *stop, taddr at)
+static struct error *put_both(struct session *session, struct stop *stop, taddr at,
+			      uint32_t elsewhere)
 {
-	struct dt_fronts fronts = { 0 };
+	struct dt_fronts fronts = { .elsewhere = elsewhere };
 	struct error *error =
 		get_own(session, stop, at, DT_FRONT_BUS, &fronts.actions[DT_FRONT_BUS]);
 
@@ -259,7 +268,8 @@ static struct error *put_both(struct session *session, struct stop *stop, taddr 
 		error = put_in_front(session, stop, at, &fronts, DT_FRONT_BUS);
 	if (!error)
 		error = put_in_front(session, stop, at, &fronts, DT_FRONT_SEGV);
-	fronts.elsewhere = dt_all_go_elsewhere(&fronts) ? DT_ELSEWHERE_YES : DT_ELSEWHERE_NO;
+	if (elsewhere != DT_ELSEWHERE_NEVER && dt_all_go_elsewhere(&fronts))
+		fronts.elsewhere = DT_ELSEWHERE_YES;
 	return error ? error :
 		       mem_write(session->proc, FIELD(at, elsewhere), &fronts.elsewhere,
 				 sizeof(fronts.elsewhere));
@@ -267,14 +277,15 @@ static struct error *put_both(struct session *session, struct stop *stop, taddr 
 
 /* The word comes first: dt_front begins a handler of the program's as it says (X4), and nobody
  * loads before DT_LOADS is set. */
-static struct error *install(struct session *session, struct stop *stop, taddr at, uint32_t size)
+static struct error *install(struct session *session, struct stop *stop, taddr at, uint32_t size,
+			     uint32_t elsewhere)
 {
 	uint32_t frame = size + HANDLER_NEEDS, full = DT_LOADS_FULL;
 	struct error *error = mem_write(session->proc, FIELD(at, frame), &frame, sizeof(frame));
 
 	if (!error)
 		error = mem_write(session->proc, FIELD(at, full), &full, sizeof(full));
-	return error ? error : put_both(session, stop, at);
+	return error ? error : put_both(session, stop, at, elsewhere);
 }
 
 /* *ret_done false: a thread is where it mustn't be, for now. */
@@ -283,7 +294,7 @@ static struct error *begin_held(struct session *session, struct stop *stop, bool
 	taddr at = taddr_of(session->agent->control->fronts);
 	struct thread_status status = { 0 };
 	bool waits = false, begins = false;
-	uint32_t open = 0;
+	uint32_t open = 0, elsewhere = DT_ELSEWHERE_NO;
 	struct error *error = check_threads(session, stop, &waits);
 
 	*ret_done = !waits;
@@ -296,10 +307,10 @@ static struct error *begin_held(struct session *session, struct stop *stop, bool
 		return error;
 	uint32_t frame = frame_size(session, stop, at);
 	session->refuses_loads |= frame > FRAME_MOST || status.ignored & DT_LOADS_BITS; /* X12 */
-	error = check_handlers(session, stop, at, status.caught);
+	error = check_handlers(session, stop, at, status.caught, &elsewhere);
 	begins = !error && !session->refuses_loads && !session->handlers_due.count;
 	if (begins)
-		error = install(session, stop, at, frame);
+		error = install(session, stop, at, frame, elsewhere);
 	struct error *end = remote_give_back(stop);
 	if (error)
 		error_free(end);
