@@ -381,9 +381,10 @@ struct dt_fronts {
 	uint32_t elsewhere; /* DT_ELSEWHERE_... (X18) */
 	uint32_t watched_count;
 	uint32_t pad;
-	/* handlers of the program's that have the signals of plain loads blocked, and a probe of
-	 * ours at their first instruction (X6) */
+	/* handlers of the program's that run with the signals of plain loads blocked, and have a
+	 * probe of ours at their first instruction (X6) */
 	uint64_t watched[DT_WATCHED_MAX];
+	uint64_t spared; /* signals that some handler which blocks those of plain loads doesn't */
 	/* as dt_own_stack.busy, of threads that have no slot yet; 0: none */
 	uint64_t busy[DT_BUSY_MAX];
 };
@@ -403,6 +404,7 @@ struct dt_fronts {
 #define DT_LOADS_FULL (1u << DT_FRONT_BUS | 1u << DT_FRONT_SEGV)
 #define DT_LOADS_BITS (1ULL << (7 - 1) | 1ULL << (11 - 1))
 #define DT_SA_ONSTACK 0x08000000u
+#define DT_SA_NODEFER 0x40000000u
 
 /* (X18) The default action is due where the handler of the other signal runs: the memory of an
  * alternate stack that no handler runs on may be in use for something else. */
@@ -413,6 +415,16 @@ static inline bool dt_goes_elsewhere(const struct dt_fronts *fronts, uint32_t in
 	if (own->handler <= 1)
 		own = &fronts->actions[DT_FRONT_BUS + DT_FRONT_SEGV - index];
 	return own->handler > 1 && own->flags & DT_SA_ONSTACK;
+}
+
+/* (X6) Signals whose handlers may run on top of this one of another signal, which blocks those of
+ * plain loads, before its first instruction. */
+static inline uint64_t dt_spared_by(const struct dt_sigaction *action, uint32_t signal)
+{
+	uint64_t own = action->flags & DT_SA_NODEFER ? 0 : 1ULL << (signal - 1);
+	uint64_t never = 1ULL << (9 - 1) | 1ULL << (19 - 1) | DT_LOADS_BITS;
+
+	return action->mask & DT_LOADS_BITS ? ~(action->mask | own | never) : 0;
 }
 
 static inline bool dt_all_go_elsewhere(const struct dt_fronts *fronts)

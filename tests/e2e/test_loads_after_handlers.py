@@ -248,3 +248,105 @@ def test_blocked_again_behind_a_handler(dyntrace, processes, scratch):
     trace = tracing.stop()
     target.finish()
     assert [(event.fields["where"], event.fields["text"][:11]) for event in trace.events] == [(0, "here")] + [(1, "here")] * 3 + [(2, "here"), (3, "(unreadable")]
+
+
+NESTED = r"""
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "handshake.h"
+#define TURNS 3
+
+static char *gone;
+
+__attribute__((noipa)) void take(const char *text, long where)
+{
+	__asm__ volatile("nop; nop; nop; nop; nop" : : "r"(text), "r"(where) : "memory");
+}
+
+static void look(long where)
+{
+	take(gone, where);
+	mprotect(gone, 4096, PROT_NONE);
+	take(gone, where + 1);
+	mprotect(gone, 4096, PROT_READ | PROT_WRITE);
+}
+
+static void on_first(int number) { look(20 + (number != SIGUSR1)); }
+static void on_second(int number) { look(10 + (number != SIGUSR2)); }
+
+/* It has the signals of faults blocked. The second signal comes before its first instruction, unless that is blocked, too. */
+static void install_first(int blocks_second)
+{
+	struct sigaction action = { .sa_handler = on_first };
+
+	sigaddset(&action.sa_mask, SIGSEGV);
+	sigaddset(&action.sa_mask, SIGBUS);
+	if (blocks_second)
+		sigaddset(&action.sa_mask, SIGUSR2);
+	sigaction(SIGUSR1, &action, NULL);
+}
+
+static void install_second(void)
+{
+	struct sigaction action = { .sa_handler = on_second };
+
+	sigaction(SIGUSR2, &action, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	long order = handshake_option(argc, argv, "order", 0);
+	sigset_t both;
+
+	sigemptyset(&both);
+	sigaddset(&both, SIGUSR1);
+	sigaddset(&both, SIGUSR2);
+	gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	strcpy(gone, "here");
+	if (order != 2)
+		install_first(order == 3);
+	if (order != 1)
+		install_second();
+	printf("%p\n", (void *)on_second);
+	fflush(stdout);
+	handshake(argc, argv);
+	if (order == 1)
+		install_second();
+	else if (order >= 2)
+		install_first(0);
+	take(gone, 0);
+	handshake(argc, argv);
+	for (int turn = 0; turn < TURNS; turn++) {
+		sigprocmask(SIG_BLOCK, &both, NULL);
+		raise(SIGUSR1);
+		raise(SIGUSR2);
+		look(30);
+		sigprocmask(SIG_UNBLOCK, &both, NULL);
+	}
+	puts("done");
+	handshake(argc, argv);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("order", [0, 1, 2, 3], ids=["both", "second later", "first later", "first again"])
+def test_handler_on_top_of_one_that_blocks(dyntrace, processes, scratch, order):
+    """(X6) A handler that blocks nothing begins before the first instruction of one that blocks SIGSEGV and SIGBUS."""
+    target = Program(processes, build(scratch, "nested", NESTED), ["--order", order]).wait_ready()
+    second = int(target.process.stdout.readline(), 16)
+    before = first_byte(target.pid, second)
+    tracing = dyntrace.start_trace(target.pid, "--function", "take").wait_told()
+    target.go().wait_ready()
+    if order:
+        until(lambda: first_byte(target.pid, second) != before, "a probe at the second handler")
+    await_loads(tracing, target.pid)
+    target.go().wait_ready()
+    trace = tracing.stop()
+    assert first_byte(target.pid, second) == before
+    assert target.finish().splitlines()[-1] == "done" and trace.lost == 0
+    texts = [(event.fields["where"], event.fields["text"][:11]) for event in trace.named("take_entry")]
+    turn = [(at + i, text) for at in (30, 10, 20) for i, text in enumerate(("here", "(unreadable"))]
+    assert texts == [(0, "here")] + turn * 3

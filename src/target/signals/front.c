@@ -32,7 +32,6 @@
 #define INFO_NOTE 112u
 #define SLOW_WORDS 14u /* that dt_slow has pushed at most, with the addresses that it returns to */
 #define SA_RESETHAND 0x80000000u
-#define SA_NODEFER 0x40000000u
 #define SA_RESTORER 0x04000000u
 #define SA_RESTART 0x10000000u
 #define SA_SIGINFO 4u
@@ -235,7 +234,7 @@ static uint64_t begin_handler(const struct dt_control *control, struct dt_sigact
 	uint64_t mask = context->mask | action.mask;
 	uint32_t pid;
 
-	if (!(action.flags & SA_NODEFER))
+	if (!(action.flags & DT_SA_NODEFER))
 		mask |= 1ULL << (signal - 1);
 	if (control->traps)
 		mask &= ~DT_SIGTRAP_BIT; /* it may hit a trap of dyntrace */
@@ -309,7 +308,7 @@ static struct dt_sigaction in_front(const struct dt_control *control, uint32_t i
 	if (!(fronts->full >> index & 1))
 		return ours;
 	ours.mask = ~0ULL; /* X4 */
-	ours.flags &= ~(uint64_t)(SA_RESETHAND | SA_NODEFER);
+	ours.flags &= ~(uint64_t)(SA_RESETHAND | DT_SA_NODEFER);
 	if (is_handled)
 		return ours;
 	ours.flags = SA_SIGINFO | SA_RESTORER | SA_RESTART;

@@ -21,8 +21,9 @@
  *      has the signals blocked.
  * (X6) A handler of the program's for another signal, whose mask has the signals blocked, begins
  *      without us. So its first instruction has a probe of ours, by which the thread is no longer
- *      known to be open (DT_ASK_SHUT). A process makes no plain loads while it has such a handler
- *      without a probe (dt_fronts.closed).
+ *      known to be open (DT_ASK_SHUT). The handler of a signal that this mask has open may begin
+ *      before that instruction, with the same signals blocked, and needs a probe, too. A process
+ *      makes no plain loads while it has such a handler without a probe (dt_fronts.closed).
  *
  * (X18) On a stack that nobody knows, as a coroutine has, a fault's frame may find no room. But it
  *      comes to lie on the thread's alternate stack, if there is one, the thread isn't on it, and
@@ -619,6 +620,18 @@ static bool is_watched(const struct dt_control *control, uint64_t handler)
 	return code == LONG_JUMP || code == SHORT_JUMP || code == BREAKPOINT;
 }
 
+/* (X6) Is the thread never believed open in that handler, nor in one that begins on top of it? */
+static bool is_seen_through(const struct dt_control *control, uint64_t signal,
+			    const struct dt_sigaction *action)
+{
+	uint64_t spared = fronts_of(control)->spared;
+
+	if (dt_spared_by(action, (uint32_t)signal) & ~spared)
+		return false; /* the controller knows which of these signals have handlers */
+	return (!(action->mask & DT_LOADS_BITS) && !(spared >> (signal - 1) & 1)) ||
+	       is_watched(control, action->handler);
+}
+
 void loads_pass_action(const struct dt_control *control, uint64_t signal,
 		       const struct dt_sigaction *action)
 {
@@ -626,14 +639,14 @@ void loads_pass_action(const struct dt_control *control, uint64_t signal,
 		      signal == dt_front_signals[DT_FRONT_SEGV];
 	uint32_t open = 0, pid;
 
-	if (is_own || action->handler <= 1 || !control->fronts)
+	if (is_own || action->handler <= 1 || !control->fronts || signal - 1 >= DT_SIGNALS)
 		return;
 	if (action->flags & DT_SA_ONSTACK) { /* X19 */
 		__atomic_store_n(&fronts_of(control)->elsewhere, DT_ELSEWHERE_NEVER,
 				 __ATOMIC_SEQ_CST);
 		loads_forbid(control);
 	}
-	if (!(action->mask & DT_LOADS_BITS) || is_watched(control, action->handler))
+	if (is_seen_through(control, signal, action))
 		return;
 	__atomic_compare_exchange_n(&fronts_of(control)->closed, &open, DT_CLOSED_HANDLER, false,
 				    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); /* X6 */

@@ -1,5 +1,6 @@
 #include "plain_loads.h"
 
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -28,7 +29,6 @@
 #define RESTARTS 0x10000000u
 #define HAS_RESTORER 0x04000000u
 #define ONCE 0x80000000u /* SA_RESETHAND */
-#define NOT_DEFERRED 0x40000000u /* SA_NODEFER */
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_fronts, field))
 
 static uint32_t largest_frame(void)
@@ -130,46 +130,72 @@ static void note_watch(struct session *session, const struct probe *probe, struc
 		fronts->watched[fronts->watched_count++] = handler;
 }
 
-/* (X6) Of handlers for other signals. (X19) Those that run on the alternate stack keep faults away
- * from there. */
-static struct error *check_handler(struct session *session, struct stop *stop, taddr at,
+/* Actions of other signals; handler 0 where there is none. */
+static struct error *get_others(struct session *session, struct stop *stop, taddr at,
+				uint64_t caught, struct dt_sigaction ret_actions[DT_SIGNALS])
+{
+	struct error *error = NULL;
+
+	memset(ret_actions, 0, DT_SIGNALS * sizeof(*ret_actions));
+	for (unsigned i = 0; i < DT_SIGNALS && !error; i++) {
+		if (!(caught >> i & 1) || DT_LOADS_BITS >> i & 1)
+			continue;
+		error = remote_sigaction_get(session->proc, stop, FIELD(at, scratch), i + 1,
+					     &ret_actions[i]);
+		if (!error)
+			error = fronts_own_action(session, i + 1, &ret_actions[i]);
+	}
+	return error;
+}
+
+/* (X6) Of a handler of another signal. */
+static struct error *check_handler(struct session *session, const struct dt_sigaction *action,
 				   unsigned signal, struct dt_fronts *fronts)
 {
-	struct dt_sigaction action;
-	struct error *error =
-		remote_sigaction_get(session->proc, stop, FIELD(at, scratch), signal, &action);
+	const struct probe *probe;
 
-	if (!error)
-		error = fronts_own_action(session, signal, &action);
-	if (error || action.handler <= 1)
-		return error;
-	if (action.flags & DT_SA_ONSTACK)
-		fronts->elsewhere = DT_ELSEWHERE_NEVER;
-	if (!(action.mask & DT_LOADS_BITS))
+	if (action->handler <= 1 ||
+	    !(action->mask & DT_LOADS_BITS || fronts->spared >> (signal - 1) & 1))
 		return NULL;
-	const struct probe *probe = find_watch(session, taddr_of(action.handler));
+	probe = find_watch(session, taddr_of(action->handler));
 	if (!probe)
-		return want_watch(session, taddr_of(action.handler));
+		return want_watch(session, taddr_of(action->handler));
 	note_watch(session, probe, fronts);
 	return NULL;
+}
+
+/* (X6) All of them, but for the probes. (X19) Those that run on the alternate stack keep faults
+ * away from there. */
+static void add_up(const struct dt_sigaction actions[DT_SIGNALS], struct dt_fronts *fronts)
+{
+	for (unsigned i = 0; i < DT_SIGNALS; i++) {
+		if (actions[i].handler <= 1)
+			continue;
+		fronts->spared |= dt_spared_by(&actions[i], i + 1);
+		if (actions[i].flags & DT_SA_ONSTACK)
+			fronts->elsewhere = DT_ELSEWHERE_NEVER;
+	}
 }
 
 /* *ret_elsewhere: DT_ELSEWHERE_NEVER, or anything else if handlers of other signals permit it. */
 static struct error *check_handlers(struct session *session, struct stop *stop, taddr at,
 				    uint64_t caught, uint32_t *ret_elsewhere)
 {
+	struct dt_sigaction actions[DT_SIGNALS];
 	struct dt_fronts fronts;
 	struct error *error = mem_read(session->proc, at, &fronts, sizeof(fronts));
 
+	if (!error)
+		error = get_others(session, stop, at, caught, actions);
 	if (error)
 		return error;
 	session->refuses_loads |= fronts.closed == DT_CLOSED;
 	fronts.watched_count = 0;
+	fronts.spared = 0;
 	fronts.elsewhere = DT_ELSEWHERE_NO;
-	for (unsigned signal = 1; signal <= DT_SIGNALS && !error; signal++) {
-		if (caught >> (signal - 1) & 1 && !(1ULL << (signal - 1) & DT_LOADS_BITS))
-			error = check_handler(session, stop, at, signal, &fronts);
-	}
+	add_up(actions, &fronts);
+	for (unsigned i = 0; i < DT_SIGNALS && !error; i++)
+		error = check_handler(session, &actions[i], i + 1, &fronts);
 	*ret_elsewhere = fronts.elsewhere;
 	return error ? error :
 		       mem_write(session->proc, FIELD(at, watched_count), &fronts.watched_count,
@@ -225,7 +251,7 @@ static struct dt_sigaction in_front(const struct session *session, const struct 
 		ours.restorer = agent->trap_return_at.v;
 	}
 	ours.handler = agent->control->front;
-	ours.flags = (ours.flags & ~(uint64_t)(ONCE | NOT_DEFERRED)) | WITH_INFO;
+	ours.flags = (ours.flags & ~(uint64_t)(ONCE | DT_SA_NODEFER)) | WITH_INFO;
 	ours.mask = ~0ULL;
 	return ours;
 }
