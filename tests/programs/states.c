@@ -346,6 +346,28 @@ static void raise_one(void)
 	say("raised\n");
 }
 
+/* Two that come together: the second one's handler begins before the first one's does anything.
+ * (Not SIGFPE: one whose handler is changed there gets the new one under a tracer.) */
+static void raise_two(void)
+{
+	int first = numbers[pick(4)], second = numbers[pick(4)];
+	sigset_t both, old;
+
+	if (in_handler > 1 || first == second || !has_handler(first) || !has_handler(second) ||
+	    is_blocked(first) || is_blocked(second))
+		return;
+	sigemptyset(&both);
+	sigaddset(&both, first);
+	sigaddset(&both, second);
+	pthread_sigmask(SIG_BLOCK, &both, &old);
+	say("raise %d and %d\n", first, second);
+	raise(first);
+	raise(second);
+	takes();
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	say("raised both, mask %lx\n", mask_now());
+}
+
 static void fault(void)
 {
 	if (in_handler || !has_handler(SIGSEGV) || is_blocked(SIGSEGV))
@@ -516,6 +538,30 @@ static void coroutine(void)
 	say("after, mask %lx\n", mask_now());
 }
 
+static ucontext_t stayed, aside;
+
+static void in_aside(void)
+{
+	for (unsigned i = 1 + pick(3); i; i--)
+		takes();
+}
+
+/* A handler goes to a stack that has no room for a signal's frame, and comes back. */
+static void go_aside(void)
+{
+	static char pages[2 * PAGE] __attribute__((aligned(PAGE)));
+
+	if (!in_handler)
+		return;
+	mprotect(pages, PAGE, PROT_NONE);
+	getcontext(&aside);
+	aside.uc_stack.ss_sp = pages + PAGE;
+	aside.uc_stack.ss_size = PAGE;
+	aside.uc_link = &stayed;
+	makecontext(&aside, in_aside, 0);
+	swapcontext(&stayed, &aside);
+}
+
 static void again(void)
 {
 	ucontext_t context;
@@ -534,9 +580,10 @@ static void again(void)
 
 static void (*const ways[])(void) = {
 	takes,	       takes,	      takes,	      takes,	 change_mask, change_mask,
-	change_action, change_action, change_stack,   raise_one, raise_one,   fault,
+	change_action, change_action, change_stack,   raise_one, raise_two,   fault,
 	fault,	       wait_for_sent, wait_with_mask, fork_one,	 vfork_one,   spawn_one,
-	thread_one,    thread_one,    coroutine,      coroutine, again,
+	thread_one,    thread_one,    coroutine,      coroutine, again,	      go_aside,
+	go_aside,
 };
 
 static void steps(unsigned count)
