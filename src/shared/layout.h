@@ -385,6 +385,8 @@ struct dt_fronts {
 	 * probe of ours at their first instruction (X6) */
 	uint64_t watched[DT_WATCHED_MAX];
 	uint64_t spared; /* signals that some handler which blocks those of plain loads doesn't */
+	/* the target's last handlers, also when they have gone: they may be about to begin */
+	uint64_t last[DT_FRONTS];
 	/* as dt_own_stack.busy, of threads that have no slot yet; 0: none */
 	uint64_t busy[DT_BUSY_MAX];
 };

@@ -155,6 +155,38 @@ static void try_in_vfork(void (*own)(int))
 	gone();
 }
 
+static void note(int number) { say("handled", number); }
+
+static void take_away(int number)
+{
+	say("takes away", number);
+	signal(SIGFPE, SIG_DFL);
+	signal(SIGILL, SIG_DFL);
+}
+
+static void install_note(void)
+{
+	signal(SIGFPE, note);
+	signal(SIGILL, note);
+	signal(SIGUSR1, take_away);
+}
+
+/* The last one's handler begins first, and takes the others' actions away, which are about to begin. */
+static void try_together(void)
+{
+	sigset_t set, old;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGFPE);
+	sigaddset(&set, SIGILL);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, &old);
+	raise(SIGFPE);
+	raise(SIGILL);
+	raise(SIGUSR1);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+}
+
 /* A forked process that has hit nothing yet, and what its children do with their own actions. */
 static void try_in_forked(void)
 {
@@ -200,9 +232,15 @@ int main(int argc, char **argv)
 	}
 	if (strncmp(what, "before", 6) == 0)
 		signal(SIGBUS, SIG_IGN);
+	if (strcmp(what, "together-before") == 0)
+		install_note();
 	handshake(argc, argv);
 	gone();
 	gone();
+	if (strcmp(what, "together") == 0)
+		install_note();
+	if (strncmp(what, "together", 8) == 0)
+		try_together();
 	if (strncmp(what, "ignore", 6) == 0) {
 		signal(SIGSEGV, SIG_IGN);
 		gone();
@@ -248,7 +286,7 @@ def build_program(scratch):
 
 
 @pytest.mark.parametrize("what", ["nothing", "ignore", "ignore-exec", "ignore-spawn", "ignore-vfork", "ignores-first", "flags",
-                                  "numbers", "sent", "sent-bus", "vfork", "vfork-default", "forked-vfork"])
+                                  "numbers", "sent", "sent-bus", "vfork", "vfork-default", "forked-vfork", "together", "together-before"])
 def test_actions(dyntrace, processes, path, what):
     without = alone(path, what)
     target = Program(processes, path, [what]).wait_ready()

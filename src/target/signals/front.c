@@ -263,6 +263,8 @@ uint64_t front_handle(uint64_t agent, uint32_t signal, struct handler_info *info
 		return 0;
 	}
 	front_show(control, info, context);
+	if (fronts->actions[index].handler <= 1 && !(fronts->full >> index & 1))
+		return fronts->last[index]; /* it was taken away since the signal came */
 	if (fronts->actions[index].handler <= 1)
 		return handler_chain(control, &fronts->actions[index], signal, info, context);
 	if (fronts->full >> index & 1)
@@ -351,6 +353,8 @@ static int64_t set_own(const struct dt_control *control, uint32_t index, struct 
 	int64_t result = put_in_front(control, index, 0, ret_old);
 	if (result < 0)
 		*at = was;
+	else
+		fronts_of(control)->last[index] = own.handler;
 	return result;
 }
 

@@ -85,6 +85,9 @@ static struct error *put_in_front(struct session *session, struct stop *stop, ta
 	    is_ours(session->agent, action.handler))
 		return error;
 	error = mem_write(session->proc, FIELD(at, actions[index]), &action, sizeof(action));
+	if (!error)
+		error = mem_write(session->proc, FIELD(at, last[index]), &action.handler,
+				  sizeof(action.handler));
 	action.handler = session->agent->control->front;
 	action.flags |= WITH_INFO;
 	return error ? error :
