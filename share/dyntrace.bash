@@ -8,6 +8,8 @@ _dyntrace() {
 	while IFS= read -r candidate; do
 		# Where a colon ends a word, readline replaces only the part behind it.
 		[[ $current == *:* && $COMP_WORDBREAKS == *:* ]] && candidate=${candidate#"${current%"${current##*:}"}"}
+		# A name of C++ is no redirection, and that of a foreign program no command.
+		[[ $candidate == *[\<\>\(\)\ \;\&\|\$\`\'\"\\\*\!]* ]] && printf -v candidate %q "$candidate"
 		COMPREPLY+=("$candidate")
 	done < <(dyntrace help --complete "${words[@]:1}" 2>/dev/null)
 	[[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *: ]] && compopt -o nospace

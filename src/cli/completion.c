@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "control/proc/proc_status.h"
-#include "control/names/demangle.h"
+#include "control/names/name_fit.h"
 #include "control/modules/module.h"
 #include "cli/daemon/daemon_call.h"
 
@@ -62,16 +62,6 @@ static void closep(struct proc **proc)
 		proc_close(*proc);
 }
 
-/* The demangled name without parameters, as LOC takes it; NULL: the name isn't mangled. */
-static char *readable_name(const struct symbol *symbol)
-{
-	char *readable = demangle_is_mangled(symbol->name) ? demangle(symbol->name) : NULL;
-
-	if (readable && strchr(readable, '('))
-		*strchr(readable, '(') = '\0';
-	return readable;
-}
-
 /* With "TARGET:" before each name, if there is a target. */
 static void offer_symbols_of(const struct symtab *symtab, const char *target, const char *typed,
 			     size_t *count)
@@ -81,7 +71,7 @@ static void offer_symbols_of(const struct symtab *symtab, const char *target, co
 
 		if (symbol->kind == SYMBOL_OBJECT)
 			continue;
-		_cleanup_free_ char *readable = *typed ? readable_name(symbol) : NULL;
+		_cleanup_free_ char *readable = *typed ? name_fit_short(symbol->name) : NULL;
 		const char *name = readable && !strncmp(readable, typed, strlen(typed)) ?
 					   readable :
 					   symbol->name;

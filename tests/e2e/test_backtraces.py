@@ -154,3 +154,42 @@ def test_libraries_with_other_frames_at_one_address(dyntrace, scratch):
     wanted = [[int(frame, 16) for frame in line.split()] for line in result.stdout.splitlines()]
     assert len(wanted) == len(order) and len({tuple(frames) for frames in wanted}) == 1, "they were to be at one address"
     assert [event.fields["backtrace"][2:] for event in trace.named("leaf_entry")] == [frames for frames in wanted for _ in range(3)]
+
+
+NAMED = """
+template <typename F> __attribute__((noipa)) void leaf(F) {}
+namespace ns {
+namespace {
+struct tag {};
+template <typename T> __attribute__((noipa)) int hidden(T) { leaf(1); return 1; }
+}
+struct s {
+	__attribute__((noipa)) int operator()(int) const { leaf(1); return 1; }
+	__attribute__((noipa)) operator bool() { leaf(1); return true; }
+	__attribute__((noipa)) bool operator<(s) { leaf(1); return true; }
+};
+__attribute__((noipa)) auto lambda() { return [](int) __attribute__((noipa)) { leaf(1); return 1; }; }
+template <typename T> __attribute__((noipa)) auto deduced(T a) -> decltype(a + 1) { leaf(1); return a; }
+template <typename T> __attribute__((noipa)) int (*pointer(T))(int) { leaf(1); return nullptr; }
+}
+int main()
+{
+	ns::s s;
+	ns::hidden(ns::tag());
+	return !(s(1) + bool(s) + (s < s) + ns::lambda()(1) + ns::deduced(1) + !ns::pointer(1) == 6);
+}
+"""
+NAMES = ["ns::(anonymous namespace)::hidden<ns::(anonymous namespace)::tag>", "ns::s::operator()", "ns::s::operator bool", "ns::s::operator<",
+         "ns::lambda()::{lambda(int)#1}::operator()(int) const", "decltype ({parm#1}+(1)) ns::deduced<int>(int)",
+         "int (*ns::pointer<int>(int))(int)"]
+
+
+def test_names_of_cxx_callers(dyntrace, scratch):
+    """Frames have the names of functions, not what stands before the first parenthesis."""
+    source, path = os.path.join(scratch, "named.cc"), os.path.join(scratch, "named")
+    with open(source, "w") as file:
+        file.write(NAMED)
+    subprocess.run(["g++", "-O1", "-fno-inline", "-o", path, source], check=True)
+    result, _ = dyntrace.trace("--function", "leaf<int>", "-t", "backtrace:2", "--print", "--", path)
+    frames = [line.partition("backtrace = [ ")[2].partition(", ")[2].rpartition("+0x")[0] for line in result.stdout.splitlines()]
+    assert frames == NAMES

@@ -175,7 +175,9 @@ def shop(scratch, processes):
     with open(os.path.join(scratch, "shop.cpp"), "w") as file:
         file.write("""#include <unistd.h>
             namespace shop { __attribute__((noinline)) int sell(int a, char b) { return a + b; } }
-            int main() { write(1, "r", 1); pause(); return shop::sell(1, 'c'); }""")
+            namespace shop { template <typename T> __attribute__((noinline)) int tally(T a) { return a + 1; } }
+            namespace shop { namespace { __attribute__((noinline)) int hidden(int a) { return a + 1; } } }
+            int main() { write(1, "r", 1); pause(); return shop::sell(1, 'c') + shop::tally(1) + shop::hidden(1); }""")
     subprocess.run(["g++", "-o", scratch + "/shop", scratch + "/shop.cpp"], check=True, capture_output=True)
     process = processes.start([scratch + "/shop"], stdout=subprocess.PIPE)
     assert process.stdout.read(1) == b"r"
@@ -184,8 +186,9 @@ def shop(scratch, processes):
 
 def test_names_of_cpp_in_either_form(dyntrace, shop):
     assert complete(dyntrace, "add", f"{shop.pid}:shop::s") == [f"{shop.pid}:shop::sell"]
-    assert complete(dyntrace, "add", f"{shop.pid}:_ZN4shop") == [f"{shop.pid}:_ZN4shop4sellEic"]
-    for form in ("shop::sell", "shop::*", "*::sell*", "_ZN4shop*"):
+    assert complete(dyntrace, "add", f"{shop.pid}:_ZN4shop4") == [f"{shop.pid}:_ZN4shop4sellEic"]
+    assert complete(dyntrace, "add", f"{shop.pid}:shop::(") == [f"{shop.pid}:shop::(anonymous namespace)::hidden"]
+    for form in ("shop::sell", "shop::s*", "*::sell*", "_ZN4shop4*"):
         assert dyntrace("list-symbols", shop.pid, form).stdout.splitlines()[1].split(None, 3)[3] == "shop::sell(int, char)", form
 
 
@@ -207,6 +210,7 @@ def test_completion_in_a_terminal_with_bash(build, scratch, processes, spin, sho
         assert bash.complete(f"{line} co") == f"{line} count |"
         assert bash.complete(f"{line} ca") == f"{line} call:|"
         assert bash.complete(f"dyntrace add {shop.pid}:shop::s") == f"dyntrace add {shop.pid}:shop::sell |"
+        assert bash.complete(f"dyntrace add {shop.pid}:shop::t") == f"dyntrace add {shop.pid}:shop::tally\\<int\\> |"  # no redirection
     finally:
         bash.close()
 

@@ -11,7 +11,7 @@
 #include "control/base/quote.h"
 #include "control/base/vec.h"
 #include "control/dwarf/debug.h"
-#include "control/names/demangle.h"
+#include "control/names/name_fit.h"
 #include "control/elf/symtab.h"
 #include "shared/unwind.h"
 
@@ -159,15 +159,11 @@ static struct loaded *find_file(struct frames *frames, uint64_t address,
 	return found;
 }
 
-/* Prints the demangled name without parameters. */
 static void print_name(const char *name, struct strbuf *text)
 {
-	_cleanup_free_ char *readable = demangle(name);
+	_cleanup_free_ char *readable = name_fit_short(name);
 
-	if (readable && strncmp(name, "_Z", 2) == 0)
-		quote_plain(text, readable, strcspn(readable, "("));
-	else
-		quote_format(text, "%s", readable ? readable : name);
+	quote_format(text, "%s", readable ? readable : name);
 }
 
 void frames_print(struct frames *frames, uint64_t address, const struct frames_event *event,

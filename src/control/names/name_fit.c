@@ -29,6 +29,14 @@ char *name_fit_readable(const char *symbol)
 	return whole;
 }
 
+char *name_fit_short(const char *symbol)
+{
+	_cleanup_free_ char *readable = name_fit_readable(symbol);
+	char *shorter = readable ? demangle_short(readable) : NULL;
+
+	return shorter ? shorter : take_ptr(&readable);
+}
+
 bool name_fit_wants_pieces(const char *pattern)
 {
 	return strstr(pattern, ".cold") || strstr(pattern, ".part");

@@ -12,6 +12,9 @@
 /* The readable name with its clone's suffix as the symbol has it: "f(int).cold". NULL: not mangled,
  * or damaged. The caller frees. */
 char *name_fit_readable(const char *symbol);
+/* The same without parameters and result type, where the name can do without: "ns::f", "f.cold",
+ * "f(int)::{lambda()#1}::operator()() const". NULL: as above. The caller frees. */
+char *name_fit_short(const char *symbol);
 
 /* The name by which the glob fits the symbol: as a programmer writes it, or mangled if the glob is.
  * The caller frees. NULL: it doesn't fit. */
