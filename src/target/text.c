@@ -220,7 +220,7 @@ static bool is_surrogate(uint32_t code)
 	return code >= SURROGATES && code < BEHIND_SURROGATES;
 }
 
-/* Appends as UTF-8; what is no character, as its number. */
+/* Appends as UTF-8; what is no character, and a NUL in a counted text, as its number. */
 static void put_code(struct gather *g, uint32_t code)
 {
 	uint32_t more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
@@ -228,6 +228,10 @@ static void put_code(struct gather *g, uint32_t code)
 	if (is_surrogate(code) || code > 0x10ffff) {
 		put_text(g, "\\x");
 		put_digits(g, code, code > 0xffff ? 8 : 4);
+		return;
+	}
+	if (!code) {
+		put_text(g, "\\x00");
 		return;
 	}
 	if (more == 0) {
@@ -267,8 +271,11 @@ static const char *put_wide(struct gather *g, uint64_t address, uint32_t size, u
 	while (length) {
 		uint32_t got = read_cache_read(g, address, piece, size, PIECE) / size;
 
-		if (got == 0)
+		if (got == 0) {
+			if (high)
+				put_code(g, high);
 			return "(unreadable)";
+		}
 		for (uint32_t i = 0; i < got && length; i++, length--) {
 			uint32_t code = size == 2 ? ((const uint16_t *)piece)[i] : piece[i];
 
@@ -276,8 +283,6 @@ static const char *put_wide(struct gather *g, uint64_t address, uint32_t size, u
 				length = 1;
 			else if (g->at + 2 * WIDE_ROOM > limit)
 				return "...";
-			else if (!code)
-				put_text(g, "\\x00");
 			else
 				put_unit(g, code, size, &high);
 		}

@@ -312,3 +312,26 @@ int main(int argc, char **)
     _, trace = dyntrace.trace("--function", "visit", *members, "--", path, *(["slow"] if slow else []))
     bad = "(unreadable 0xffffffffffffffff)"
     assert [list(event.fields.values())[1:4] for event in trace.events] == [[bad] * 3, [bad] * 3, [""] * 3, ["full", "wide", "part"]] * 3
+
+
+def test_half_a_pair(dyntrace, scratch):
+    """Half a pair of surrogates stays where it is: before a NUL, at the end, and before memory that can't be read."""
+    source = """#include <cstring>
+#include <string>
+#include <sys/mman.h>
+__attribute__((noinline)) void take(const std::u16string &text, const char16_t *open) { __asm__ volatile("" : : "r"(&text), "r"(open) : "memory"); }
+int main()
+{
+	char *pages = (char *)mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	static const char16_t end[] = { 'a', 0xd83d };
+	munmap(pages + 4096, 4096);
+	char16_t *open = (char16_t *)memcpy(pages + 4096 - sizeof(end), end, sizeof(end));
+	take({ 'a', 0xd83d, 0, 'b' }, open);
+	take({ 0xd83d, 0, 0xde00 }, open + 1);
+	take({ 0, 0xd83d }, u"");
+}"""
+    path = os.path.join(scratch, "halves")
+    subprocess.run(["g++", "-std=c++17", "-g", "-O1", "-o", path, "-x", "c++", "-"], input=source, text=True, check=True)
+    _, trace = dyntrace.trace("--function", "take", "--", path)
+    assert [tuple(event.fields.values()) for event in trace.events] == [
+        (r"a\xd83d\x00b", r"a\xd83d(unreadable)"), (r"\xd83d\x00\xde00", r"\xd83d(unreadable)"), (r"\x00\xd83d", "")]
