@@ -5,6 +5,9 @@
  * Reads the thread's own stack directly, where it is known. Copies other stacks piece by piece,
  * without faults, and walks in the copy: one system call serves many frames. Walks code without a
  * table by its frame pointer, if that looks like one.
+ *
+ * (T9) A word of the thread's own stack that is all ones is believed, unless its load fails:
+ * callers keep such numbers in rbp.
  */
 #include "gather.h"
 
@@ -38,7 +41,9 @@ static uint64_t word_at(struct unwind *u, uint64_t address)
 	if (is_own(u->map.own, address)) {
 		uint64_t word = loads_own_word(address);
 
-		u->broken |= word == LOADS_NONE;
+		/* T9 */
+		if (word == LOADS_NONE && loads_own_or(address, 0) != LOADS_NONE)
+			u->broken = true;
 		return word;
 	}
 	if (address - u->start >= u->size) {

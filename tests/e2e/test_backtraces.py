@@ -193,3 +193,41 @@ def test_names_of_cxx_callers(dyntrace, scratch):
     result, _ = dyntrace.trace("--function", "leaf<int>", "-t", "backtrace:2", "--print", "--", path)
     frames = [line.partition("backtrace = [ ")[2].partition(", ")[2].rpartition("+0x")[0] for line in result.stdout.splitlines()]
     assert frames == NAMES
+
+
+BORROWED = """
+#include <execinfo.h>
+#include <stdio.h>
+__asm__(".globl with_rbp\\n.type with_rbp, @function\\nwith_rbp:\\n.cfi_startproc\\npush %rbp\\n.cfi_def_cfa_offset 16\\n.cfi_offset %rbp, -16\\n"
+	"mov %rdi, %rbp\\ncall saver\\npop %rbp\\n.cfi_def_cfa_offset 8\\nret\\n.cfi_endproc\\n.size with_rbp, . - with_rbp");
+void with_rbp(long rbp);
+__attribute__((noipa)) void leaf(void) { __asm__ volatile(""); }
+__attribute__((noipa)) void saver(void)
+{
+	void *a[20];
+	int c = backtrace(a, 20);
+	for (int i = 1; i < c; i++)
+		printf("%lx ", (long)a[i]);
+	printf("\\n");
+	leaf();
+}
+int main(void)
+{
+	static const long values[] = { -1, 0, 1, -1, 1L << 47, -2 };
+	leaf(); /* by the first hit the thread's stack is known */
+	for (int i = 0; i < 6; i++)
+		with_rbp(values[i]);
+	return 0;
+}
+"""
+
+
+def test_any_word_in_rbp(dyntrace, scratch):
+    """(T9) What a caller keeps in rbp is no sign of memory that can't be read, also where the rows aren't kept yet."""
+    source, path = os.path.join(scratch, "borrowed.c"), os.path.join(scratch, "borrowed")
+    with open(source, "w") as file:
+        file.write(BORROWED)
+    subprocess.run(["gcc", "-O1", "-fno-omit-frame-pointer", "-o", path, source], check=True)
+    result, trace = dyntrace.trace("--function", "leaf", "-t", "backtrace:20", "--", path)
+    callers = [[int(frame, 16) for frame in line.split()] for line in result.stdout.splitlines()]
+    assert len(callers) == 6 and [event.fields["backtrace"][2:] for event in trace.events[1:]] == callers

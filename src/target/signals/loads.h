@@ -15,12 +15,11 @@ bool loads_word(uint64_t address, uint64_t *ret_word);
  * be read. */
 uint64_t loads_copy(void *to, uint64_t from, uint64_t count);
 
-/* A word of the thread's own stack. LOADS_NONE: the program has taken that page away for a while.
- * At the cost of a load; loads_own has its place, and the one behind it. */
-#define LOADS_NONE UINT64_MAX
-static inline uint64_t loads_own_word(uint64_t address)
+/* A word of the thread's own stack. `none`: the program has taken that page away for a while, or
+ * the word is so. At the cost of a load; loads_own has its place, and the one behind it. */
+static inline uint64_t loads_own_or(uint64_t address, uint64_t none)
 {
-	uint64_t word = LOADS_NONE;
+	uint64_t word = none;
 
 	__asm__ volatile("1:	movq %1, %0\n"
 			 "2:\n"
@@ -30,6 +29,12 @@ static inline uint64_t loads_own_word(uint64_t address)
 			 : "+r"(word)
 			 : "m"(*(const uint64_t *)address));
 	return word;
+}
+
+#define LOADS_NONE UINT64_MAX
+static inline uint64_t loads_own_word(uint64_t address)
+{
+	return loads_own_or(address, LOADS_NONE);
 }
 
 /* May the calling thread, on its own stack, make plain loads? Then loads_leave follows, with
