@@ -1,7 +1,8 @@
 /*
  * Values on stacks that nobody knows, as coroutines have: what trampolines read there themselves
  * (X13, X18), how much of the stack that takes (T8), and a signal at every instruction of it, whose
- * handler hits, jumps away, forks, goes to another coroutine or ends the thread.
+ * handler hits, jumps away, forks, goes to another coroutine, ends the thread or takes its
+ * alternate stack away.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -607,7 +608,7 @@ static void test_frames_of_the_page(void **unused)
 
 /* ---- a signal at every instruction ----------------------------------------------------------- */
 
-enum what { HITS, JUMPS, FORKS, SWAPS, ENDS, WHATS };
+enum what { HITS, JUMPS, FORKS, SWAPS, ENDS, TAKES, WHATS };
 
 static __thread struct {
 	enum what what;
@@ -625,6 +626,17 @@ static void hit_aside(void)
 	inner++;
 }
 
+/* As by a change of an action, behind which the agent has looked: a load that the thread doesn't
+ * count yet would kill. */
+static void take_alternate_stack(void)
+{
+	if (my_own()->loading)
+		return;
+	my_own()->elsewhere_size = 0;
+	my_own()->open = ++rig_state->loads;
+	assert_int_equal(mprotect(texts, sizeof(texts), PROT_NONE), 0);
+}
+
 static void act(void)
 {
 	static char other[STACK_SIZE];
@@ -638,6 +650,8 @@ static void act(void)
 		stepping.child = fork();
 	if (stepping.what == ENDS)
 		pthread_exit(NULL);
+	if (stepping.what == TAKES)
+		take_alternate_stack();
 	if (stepping.what == SWAPS) {
 		getcontext(&aside);
 		aside.uc_stack.ss_sp = other;
@@ -691,6 +705,7 @@ static void *interrupt(void *argument)
 	open_up(UINT64_MAX / 2);
 	if (!sigsetjmp(away, 1))
 		on_stack(stack, sizeof(stack), hit_stepped);
+	assert_int_equal(mprotect(texts, sizeof(texts), PROT_READ | PROT_WRITE), 0);
 	if (stepping.child > 0) {
 		int status;
 
@@ -722,7 +737,7 @@ static unsigned interrupt_at(enum what what, unsigned at)
 	uint64_t hits = trace.types.items[TEXT].hits, holes = trace.totals.holes;
 	assert_int_equal(trace.totals.lost, 0);
 	assert_int_equal(inner, at ? 3 + (what == SWAPS) : 0);
-	if (!at || what == HITS || what == SWAPS) {
+	if (!at || what == HITS || what == SWAPS || what == TAKES) {
 		assert_int_equal(hits, 3 + inner);
 	} else if (what == FORKS) {
 		assert_in_range(hits, 3 + inner, 4 + inner); /* the child goes on, too */
@@ -741,10 +756,13 @@ static unsigned interrupt_at(enum what what, unsigned at)
 static void interrupt_everywhere(enum what what)
 {
 	for (int i = 0; i < 2; i++, elsewhere = !elsewhere) {
+		if (what == TAKES && !elsewhere)
+			continue;
 		unsigned total = interrupt_at(what, 0);
 
 		assert_in_range(total, 80, 400);
-		for (unsigned at = 1; at < total; at += what == HITS ? THIN(1, 3) : THIN(5, 11))
+		bool often = what == HITS || what == TAKES;
+		for (unsigned at = 1; at < total; at += often ? THIN(1, 3) : THIN(5, 11))
 			interrupt_at(what, at);
 	}
 }
@@ -774,6 +792,12 @@ static void test_handler_ends_the_thread(void **unused)
 	interrupt_everywhere(ENDS);
 }
 
+/* X18 */
+static void test_handler_takes_the_alternate_stack(void **unused)
+{
+	interrupt_everywhere(TAKES);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -789,6 +813,7 @@ int main(void)
 		cmocka_unit_test(test_handler_forks),
 		cmocka_unit_test(test_handler_goes_to_another_coroutine),
 		cmocka_unit_test(test_handler_ends_the_thread),
+		cmocka_unit_test(test_handler_takes_the_alternate_stack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

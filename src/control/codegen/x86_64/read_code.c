@@ -556,19 +556,28 @@ static void emit_may_load(struct read *r)
 	emit_loading(r, &r->far);
 }
 
-/* The same on another stack: jumps to `no` unless a fault goes to the alternate stack (X18). */
+/* rcx = slot. Jumps to `no` unless a fault goes to the alternate stack. */
+static void emit_goes_elsewhere(struct emitter *e, struct label *no)
+{
+	emit_note(e, "does a fault go to its alternate stack?");
+	emit_mov(e, RBX, RSP);
+	emit_sub_mem(e, RBX, mem_at(RCX, OWN(elsewhere)));
+	emit_cmp_mem(e, RBX, mem_at(RCX, OWN(elsewhere_size)));
+	emit_jcc(e, CC_AE, no);
+}
+
+/* The same on another stack: jumps to `no` unless a fault goes to the alternate stack (X18). That
+ * may be another one, or none, behind a handler that came before the thread counted as loading,
+ * and that has looked: the thread is open again then. */
 static void emit_may_load_elsewhere(struct read *r, struct label *no)
 {
 	struct emitter *e = r->values.e;
 
 	emit_mov_imm(e, RAX, r->env->slots.v);
-	emit_note(e, "does a fault go to its alternate stack?");
 	emit_is_open(e, no);
-	emit_mov(e, RBX, RSP);
-	emit_sub_mem(e, RBX, mem_at(RCX, OWN(elsewhere)));
-	emit_cmp_mem(e, RBX, mem_at(RCX, OWN(elsewhere_size)));
-	emit_jcc(e, CC_AE, no);
+	emit_goes_elsewhere(e, no);
 	emit_loading(r, no);
+	emit_goes_elsewhere(e, &r->early);
 }
 
 /* The thread loads no more. `by` = slot. */
