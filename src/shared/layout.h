@@ -361,7 +361,6 @@ struct dt_traps {
 /* Signals whose handlers see the program's own addresses (target/signals/front.c). */
 #define DT_FRONTS 5u
 #define DT_WATCHED_MAX 32u
-#define DT_BUSY_MAX 8u
 static const uint8_t dt_front_signals[DT_FRONTS] = { 4 /* ILL */, DT_SIGTRAP, 7 /* BUS */,
 						     8 /* FPE */, 11 /* SEGV */ };
 
@@ -387,8 +386,6 @@ struct dt_fronts {
 	uint64_t spared; /* signals that some handler which blocks those of plain loads doesn't */
 	/* the target's last handlers, also when they have gone: they may be about to begin */
 	uint64_t last[DT_FRONTS];
-	/* as dt_own_stack.busy, of threads that have no slot yet; 0: none */
-	uint64_t busy[DT_BUSY_MAX];
 };
 
 /* Do the faults of all loads go to the thread's alternate stack? */
@@ -746,8 +743,9 @@ struct dt_own_stack {
 	/* (X18) A thread with rsp - elsewhere < elsewhere_size is on a stack, whichever, from which
 	 * a fault goes to its alternate stack; while `open` is true. Size 0: on none. */
 	uint64_t elsewhere, elsewhere_size;
-	uint64_t busy; /* frame of a handler of faults that is on the alternate stack (X19) */
-	uint64_t pad;
+	/* (X19) the frame on an alternate stack of a handler that may be running, or 0; and the end
+	 * of the one whose memory was looked at for it */
+	uint64_t busy, looked;
 };
 #define DT_NOT_OPEN 0xffffffffu /* no value of dt_state.loads */
 

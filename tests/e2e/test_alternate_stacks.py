@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from harness import compile_once, status, until
+from test_plain_loads import has_handlers
 
 SOURCE = r"""
 #define _GNU_SOURCE
@@ -18,6 +19,7 @@ SOURCE = r"""
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define HITS 2000
@@ -90,7 +92,63 @@ static void many(void)
 		text(page);
 }
 
+static void wait_for_a_word(const char *told)
+{
+	puts(told);
+	fflush(stdout);
+	getchar();
+}
+
 static char *closed;
+static const char *how;
+
+/* The thread says once more that this is its alternate stack, on which its handler is. */
+static void again(void)
+{
+	set_alternate(alternate, sizeof(alternate), 0);
+	rounds();
+}
+
+static void attached(void)
+{
+	wait_for_a_word("ready");
+	call_on(small_stack(), rounds);
+	wait_for_a_word("done");
+}
+
+static void on_nothing(int number) {}
+
+/* A handler that blocks everything: dyntrace looks at all handlers again. */
+static void looked_at_again(void)
+{
+	struct sigaction action = { .sa_handler = on_nothing };
+
+	sigfillset(&action.sa_mask);
+	sigaction(SIGUSR2, &action, NULL);
+	attached();
+}
+
+/* Another thread or process may be the one that works on. */
+static void work_aside(void)
+{
+	char *large = map(1 << 16);
+	int state = -1;
+	pid_t child;
+
+	if (!strncmp(how, "attached", 8)) {
+		call_on(large + (1 << 16) - 64, attached);
+	} else if (!strcmp(how, "looked at again")) {
+		call_on(large + (1 << 16) - 64, looked_at_again);
+	} else if (!strcmp(how, "forked in a handler of faults")) {
+		child = fork();
+		if (!child)
+			call_on(small_stack(), rounds);
+		else if (waitpid(child, &state, 0) != child || state)
+			_exit(8);
+	} else {
+		call_on(small_stack(), !strncmp(how, "again", 5) ? again : rounds);
+	}
+}
 
 /* Opens the page at which the program has faulted, after work on another stack. */
 static void on_fault_aside(int number)
@@ -99,13 +157,15 @@ static void on_fault_aside(int number)
 
 	if (++count > 2) /* it came back to a frame that isn't its own */
 		_exit(7);
-	call_on(small_stack(), rounds);
+	work_aside();
 	mprotect(closed, 4096, PROT_READ | PROT_WRITE);
 }
 
-static void fault(void)
+static void on_fault_opens(int number) { mprotect(closed, 4096, PROT_READ | PROT_WRITE); }
+
+static void fault(void (*handler)(int), int flags)
 {
-	struct sigaction action = { .sa_handler = on_fault_aside, .sa_flags = SA_ONSTACK | SA_NODEFER };
+	struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
 
 	closed = map(4096);
 	sigaction(SIGSEGV, &action, NULL);
@@ -113,14 +173,9 @@ static void fault(void)
 	*(volatile char *)closed = 1;
 }
 
-static void on_signal_aside(int number) { call_on(small_stack(), rounds); }
+static void fault_aside(void) { fault(on_fault_aside, SA_ONSTACK | SA_NODEFER); }
 
-static void wait_for_a_word(const char *told)
-{
-	puts(told);
-	fflush(stdout);
-	getchar();
-}
+static void on_signal_aside(int number) { work_aside(); }
 
 /* Its handler is there before dyntrace comes. */
 static void watched_aside(void)
@@ -134,16 +189,28 @@ static void watched_aside(void)
 	wait_for_a_word("done");
 }
 
-static void watched(int faults)
+static void use_two(void)
+{
+	char *second = map(1 << 16);
+
+	call_on(small_stack(), rounds);
+	set_alternate(second, 1 << 16, 0);
+	call_on(small_stack(), rounds);
+	set_alternate(alternate, sizeof(alternate), 0);
+}
+
+static void watched(void)
 {
 	strcpy(page, "in the heap");
 	text(page);
 	text(page);
 	wait_for_a_word("ready");
-	if (faults > 1)
-		text(page); /* dyntrace knows the thread */
-	if (faults)
-		fault();
+	if (!strcmp(how, "watched after a fault"))
+		fault_aside();
+	if (!strcmp(how, "watched after a fault without a hit"))
+		fault(on_fault_opens, SA_ONSTACK);
+	if (!strcmp(how, "watched after another stack"))
+		use_two();
 	strcpy(page, "in the heap");
 	call_on(small_stack(), many);
 	wait_for_a_word("done");
@@ -222,9 +289,9 @@ static char *in_thread(char *stack)
 int main(int argc, char **argv)
 {
 	char *stack = small_stack(), *second = map(1 << 16);
-	const char *how = argv[1];
 	pthread_t thread;
 
+	how = argv[1];
 	page = map(4096);
 	if (!strcmp(how, "small"))
 		set_alternate(alternate, 2048, 0);
@@ -239,7 +306,7 @@ int main(int argc, char **argv)
 	}
 	if (!strncmp(how, "watched", 7)) {
 		set_handler(SA_ONSTACK);
-		watched(!strcmp(how, "watched after a fault") + 2 * !strcmp(how, "watched after a hit and a fault"));
+		watched();
 		return 0;
 	}
 	if (!strcmp(how, "thread")) {
@@ -248,12 +315,29 @@ int main(int argc, char **argv)
 		pthread_join(thread, NULL);
 		return 0;
 	}
-	if (!strcmp(how, "data"))
+	if (!strcmp(how, "data after a handler"))
+		fault(on_fault_opens, SA_ONSTACK | SA_RESETHAND);
+	if (!strncmp(how, "data", 4))
 		return uses_data_for_its_own();
+	if (!strcmp(how, "attached in a handler of faults")) {
+		fault_aside();
+		return 0;
+	}
 	if (!strcmp(how, "own"))
 		set_handler(0);
 	else if (strcmp(how, "default"))
 		set_handler(SA_ONSTACK);
+	if (!strcmp(how, "looked at again")) {
+		printf("%p\n", (void *)on_nothing);
+		wait_for_a_word("ready");
+		call_on(stack, rounds);
+		handle(on_signal_aside, SA_ONSTACK | SA_RESETHAND);
+		return 0;
+	}
+	if (!strcmp(how, "attached in a handler")) {
+		handle(on_signal_aside, SA_ONSTACK | SA_RESETHAND); /* nobody sees that it may run */
+		return 0;
+	}
 	if (!strcmp(how, "toggled"))
 		pthread_create(&thread, NULL, (void *(*)(void *))toggle, NULL);
 	if (!strcmp(how, "aside before"))
@@ -278,8 +362,8 @@ int main(int argc, char **argv)
 		handle(on_signal, SA_ONSTACK);
 	else if (!strcmp(how, "disarmed") || !strncmp(how, "aside", 5))
 		handle(on_signal_aside, SA_ONSTACK);
-	else if (!strcmp(how, "in a handler of faults"))
-		fault();
+	else if (strstr(how, "in a handler of faults"))
+		fault_aside();
 	else
 		call_on(stack, rounds);
 	ended = 1;
@@ -290,6 +374,7 @@ int main(int argc, char **argv)
 """
 HITS = 2000
 ROUNDS = 40
+ROUNDS_BEFORE = {"watched after a fault": 1, "watched after another stack": 2}
 
 
 @pytest.fixture(name="program")
@@ -301,7 +386,7 @@ def program_fixture(scratch):
 
 
 @pytest.mark.parametrize("how", ["kept", "none", "small", "taken", "moved", "on it", "disarmed", "thread", "own", "later", "toggled", "in a handler", "default", "data", "aside", "aside before",
-                                 "in a handler of faults"])
+                                 "in a handler of faults", "again in a handler of faults", "forked in a handler of faults"])
 def test_page_goes_away(dyntrace, program, how):
     """Whatever the alternate stack is, and whoever is on it: a load that fails is told, and the program goes on."""
     result, trace = dyntrace.trace("--function", "text", "--", program, how)
@@ -334,7 +419,22 @@ def test_handler_that_goes_aside(dyntrace, processes, program):
     check_rounds(trace, 2)
 
 
-@pytest.mark.parametrize("how", ["watched", "watched after a fault", "watched after a hit and a fault"])
+@pytest.mark.parametrize("how", ["attached in a handler", "attached in a handler of faults"])
+def test_handler_from_before(dyntrace, processes, program, how):
+    """dyntrace comes while a handler has left its frame on the alternate stack (X19)."""
+    with processes.start([program, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as target:
+        assert target.stdout.readline() == "ready\n"
+        tracing = dyntrace.start_trace(target.pid, "--function", "text").wait_told()
+        until(lambda: has_handlers(target.pid), "handlers in front")
+        go(target)
+        assert target.stdout.readline() == "done\n"
+        trace = tracing.stop()
+        go(target)
+    assert target.returncode == 0
+    check_rounds(trace, 1)
+
+
+@pytest.mark.parametrize("how", ["watched", "watched after a fault", "watched after a fault without a hit", "watched after another stack"])
 def test_makes_no_call(dyntrace, processes, program, scratch, how):
     """A string in the heap takes no system call, also when the program has handled a fault on its alternate stack."""
     output = os.path.join(scratch, "calls")
@@ -351,8 +451,7 @@ def test_makes_no_call(dyntrace, processes, program, scratch, how):
         trace = tracing.stop()
         go(target)
     texts = [event.fields["s"] for event in trace.named("text_entry")]
-    assert texts[-HITS:] == ["in the heap"] * HITS
-    assert len(texts) == HITS + (ROUNDS * 4 if "fault" in how else 0) + ("hit" in how)
+    assert texts[-HITS:] == ["in the heap"] * HITS and len(texts) == HITS + ROUNDS * 4 * ROUNDS_BEFORE.get(how, 0)
     with open(output) as file:
         names = re.findall(r"^\d+\s+(\w+)\(", file.read(), re.MULTILINE)
     # a few for the first hits, for each chunk, and for each page that goes away

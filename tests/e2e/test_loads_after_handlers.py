@@ -350,3 +350,69 @@ def test_handler_on_top_of_one_that_blocks(dyntrace, processes, scratch, order):
     texts = [(event.fields["where"], event.fields["text"][:11]) for event in trace.named("take_entry")]
     turn = [(at + i, text) for at in (30, 10, 20) for i, text in enumerate(("here", "(unreadable"))]
     assert texts == [(0, "here")] + turn * 3
+
+
+DIVIDES = r"""
+#define _GNU_SOURCE
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include "handshake.h"
+
+static char *gone;
+
+__attribute__((noipa)) void take(const char *text, long where)
+{
+	__asm__ volatile("nop; nop; nop; nop; nop" : : "r"(text), "r"(where) : "memory");
+}
+
+/* Its first instruction faults, which the probe moves. */
+long divide(long dividend, long unused, long high, long divisor);
+__asm__(".globl divide\n"
+	".type divide, @function\n"
+	"divide:\n"
+	"	idivq %rcx\n"
+	"	nop; nop; nop; nop\n"
+	"	ret\n"
+	".size divide, . - divide\n");
+
+/* Lets it divide by 1 instead, with SIGSEGV blocked. */
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+	ucontext_t *interrupted = context;
+
+	for (int i = 0; i < 3; i++)
+		take(gone, 1);
+	interrupted->uc_mcontext.gregs[REG_RCX] = 1;
+	sigaddset(&interrupted->uc_sigmask, SIGSEGV);
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+
+	gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	strcpy(gone, "here");
+	sigaction(SIGFPE, &action, NULL);
+	handshake(argc, argv);
+	take(gone, 0);
+	divide(0, 0, 0, 0);
+	take(gone, 2);
+	mprotect(gone, 4096, PROT_NONE);
+	take(gone, 3);
+	handshake(argc, argv);
+	return 0;
+}
+"""
+
+
+def test_blocked_behind_the_handler_of_a_moved_instruction(dyntrace, processes, scratch):
+    """(X17) The same where dyntrace itself returns from the handler, as it has shown it the program's own address."""
+    target = Program(processes, build(scratch, "divides", DIVIDES), []).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "take", "--function", "divide").wait_told()
+    await_loads(tracing, target.pid)
+    target.go().wait_ready()
+    trace = tracing.stop()
+    target.finish()
+    assert [(event.fields["where"], event.fields["text"][:11]) for event in trace.named("take_entry")] == [(0, "here")] + [(1, "here")] * 3 + [(2, "here"), (3, "(unreadable")]

@@ -279,7 +279,7 @@ void front_back(uint64_t agent, struct handler_context *context)
 		(const struct front_note *)((uint8_t *)context + CONTEXT_SIZE + INFO_NOTE);
 	struct find_frame frame;
 
-	loads_end_handler(control, (uint64_t)context);
+	loads_pass_end(control, (uint64_t)context); /* X17 */
 	if (context->rip == note->shown) {
 		context->rip = note->resume;
 		return;

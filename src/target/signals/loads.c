@@ -31,8 +31,9 @@
  *
  * (X19) A handler on the alternate stack may go to another stack and come back, and a fault's frame
  *      would overwrite its own. So a thread makes no plain loads between begin and end of a handler
- *      of faults there. Handlers of other signals begin without us: where one has SA_ONSTACK,
- *      threads on unknown stacks make none.
+ *      of faults there. Which one began before the thread was known, or before a fork, its memory
+ *      tells: frames that have ended are marked there. Handlers of other signals begin without us:
+ *      where one has SA_ONSTACK, threads on unknown stacks make none.
  *
  * (X17) The end of a handler has a guard, too: a thread that was seen open inside a handler isn't
  *      known to be so behind it, unless the frame's mask says so.
@@ -92,6 +93,14 @@ struct frame_end {
 	uint64_t registers[32], mask;
 };
 _Static_assert(offsetof(struct frame_end, mask) == 296, "the kernel's layout");
+#define FRAME_VECTORS 23 /* where their place is among the registers, behind siginfo_t */
+#define FRAME_HEAD offsetof(struct frame_end, registers[FRAME_VECTORS + 1])
+#define FRAME_SIZE (sizeof(struct frame_end) + 128)
+#define FRAME_GAP 80u /* it is aligned */
+#define FRAME_FLAGS 16u /* flags are fewer bits */
+#define FRAME_WINDOW 64u /* words that are looked at together */
+#define FRAME_STEP (8u * FRAME_WINDOW - DT_ROUND_UP(FRAME_HEAD, 16u))
+#define FRAME_ENDED 0x6465646e65ULL /* as a link: the kernel writes 0, and ignores it */
 
 static struct dt_fronts *fronts_of(const struct dt_control *control)
 {
@@ -113,20 +122,61 @@ static bool is_allowed(const struct dt_control *control)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-/* (X19) Has a handler of faults begun there before the thread had a slot? */
-static bool is_busy(const struct dt_fronts *fronts, const struct sys_altstack *stack)
+static bool is_within(const struct sys_altstack *stack, uint64_t address)
 {
-	uint32_t i = 0;
+	return address - stack->start < stack->size;
+}
 
-	while (i < DT_BUSY_MAX && fronts->busy[i] - stack->start >= stack->size)
-		i++;
-	return i < DT_BUSY_MAX;
+/* (X19) Are the words at that address a frame on an alternate stack, whose handler may be running,
+ * and no copy of one? */
+static bool is_frame(const struct frame_end *words, uint64_t at)
+{
+	uint64_t above = words->registers[FRAME_VECTORS] - at - FRAME_SIZE;
+
+	return !words->link && words->flags < FRAME_FLAGS && above < FRAME_GAP &&
+	       is_within(&words->alternate, at);
+}
+
+/* (X19) Looks for the first handler's frame where a fault's would come to lie. False: the memory
+ * can't be read. */
+static bool find_busy(const struct sys_altstack *stack, uint32_t size, uint64_t *ret_busy)
+{
+	uint64_t words[FRAME_WINDOW], at = stack->start + stack->size - size;
+
+	*ret_busy = 0;
+	at += -at & 15;
+	for (uint64_t end = stack->start + stack->size; at + sizeof(words) <= end;
+	     at += FRAME_STEP) {
+		if (sys_read_self(at, words, sizeof(words)) != sizeof(words))
+			return false;
+		for (uint64_t i = 0; i + FRAME_HEAD / 8 <= FRAME_WINDOW; i += 2) {
+			if (is_frame((const struct frame_end *)&words[i], at + 8 * i))
+				*ret_busy = at + 8 * i;
+		}
+	}
+	return true;
+}
+
+/* (X19) Is nothing on the alternate stack that a fault's frame would overwrite? Once per stack the
+ * thread looks at its memory. */
+static bool is_free(const struct dt_control *control, struct dt_own_stack *own,
+		    const struct sys_altstack *stack)
+{
+	uint64_t end = stack->start + stack->size;
+
+	if (agent_flags(control) & DT_NO_READ)
+		return !is_within(stack, own->busy);
+	if (own->looked != end && !find_busy(stack, fronts_of(control)->frame, &own->busy))
+		return false;
+	own->looked = end;
+	return !is_within(stack, own->busy);
 }
 
 /* (X3) Has the alternate stack room for a frame? The kernel kills where it hasn't. (X18) Notes from
  * where frames come to lie on it: the range, which wraps, is all but the stack and a page below. */
-static bool has_frame_room(const struct dt_fronts *fronts, struct dt_own_stack *own)
+static bool has_frame_room(const struct dt_control *control, struct dt_own_stack *own)
 {
+	const struct dt_fronts *fronts = fronts_of(control);
 	struct sys_altstack other = { 0, SYS_SS_DISABLE, 0, 0 };
 
 	if (sys_call3(SYS_SIGALTSTACK, 0, (uint64_t)&other, 0))
@@ -134,10 +184,10 @@ static bool has_frame_room(const struct dt_fronts *fronts, struct dt_own_stack *
 	own->elsewhere_size = 0;
 	if (other.flags & SYS_SS_DISABLE)
 		return true;
-	if (other.size < fronts->frame || is_busy(fronts, &other))
+	if (other.size < fronts->frame || !is_free(control, own, &other))
 		return false;
 	own->elsewhere = other.start + other.size + 1;
-	if (!(other.flags & SYS_SS_AUTODISARM) &&
+	if (!(other.flags & SYS_SS_AUTODISARM) && !(agent_flags(control) & DT_NO_READ) &&
 	    __atomic_load_n(&fronts->elsewhere, __ATOMIC_SEQ_CST) == DT_ELSEWHERE_YES)
 		own->elsewhere_size = 0 - (other.size + DT_PAGE);
 	return true;
@@ -152,11 +202,11 @@ static uint64_t mask_now(void)
 }
 
 /* A child of vfork has the slot of its parent, and another mask. */
-static bool is_open(const struct dt_fronts *fronts, const struct dt_slot *slot,
+static bool is_open(const struct dt_control *control, const struct dt_slot *slot,
 		    struct dt_own_stack *own, uint64_t mask)
 {
 	return !(mask & DT_LOADS_BITS) && sys_gettid() == slot->real_tid &&
-	       has_frame_room(fronts, own);
+	       has_frame_room(control, own);
 }
 
 static bool is_open_now(const struct dt_control *control, const struct dt_own_stack *own)
@@ -180,7 +230,6 @@ void loads_close(const struct dt_control *control)
 static bool look(const struct dt_control *control, const struct dt_slot *slot,
 		 struct dt_own_stack *own, const uint64_t *mask)
 {
-	const struct dt_fronts *fronts = fronts_of(control);
 	uint32_t pid;
 
 	/* before is_allowed: whoever forbids loads changes the word last */
@@ -191,11 +240,10 @@ static bool look(const struct dt_control *control, const struct dt_slot *slot,
 		own->pause--;
 		return false;
 	}
-	if (own->busy || own->shut || /* X19, X5 */
-	    __atomic_load_n(&fronts->passing, __ATOMIC_SEQ_CST) ||
+	if (own->shut || __atomic_load_n(&fronts_of(control)->passing, __ATOMIC_SEQ_CST) || /* X5 */
 	    agent_flags(control) & DT_NO_ALTSTACK || !agent_begin_call(control, &pid))
 		return false;
-	bool open = is_open(fronts, slot, own, mask ? *mask : mask_now());
+	bool open = is_open(control, slot, own, mask ? *mask : mask_now());
 	agent_end_call(control, pid);
 	if (!open) {
 		own->pauses = own->pauses < PAUSES_MOST ? (uint16_t)(2 * own->pauses + 1) :
@@ -246,52 +294,19 @@ void loads_shut(const struct dt_control *control)
 				 __ATOMIC_RELAXED);
 }
 
-/* (X19) A frame on the alternate stack of a thread that has no slot yet. */
-static void note_busy(const struct dt_control *control, uint64_t frame)
-{
-	for (uint32_t i = 0; i < DT_BUSY_MAX; i++) {
-		uint64_t was = 0;
-
-		if (__atomic_compare_exchange_n(&fronts_of(control)->busy[i], &was, frame, false,
-						__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ||
-		    was == frame)
-			return;
-	}
-	loads_close(control);
-}
-
 void loads_begin_handler(const struct dt_control *control, const struct handler_context *context)
 {
 	const struct sys_altstack *alternate = (const struct sys_altstack *)&context->before[2];
 	struct dt_slot *slot = slow_find_ours(control);
 	struct dt_own_stack *own = slot ? agent_own_stack(control, slot) : NULL;
 	uint64_t frame = (uint64_t)context;
-	bool is_on_it = frame - alternate->start < alternate->size;
 
-	if (own)
-		__atomic_store_n(&own->open, DT_NOT_OPEN, __ATOMIC_RELAXED);
-	if (is_on_it && !own)
-		note_busy(control, frame);
+	if (!own)
+		return; /* the memory tells */
+	__atomic_store_n(&own->open, DT_NOT_OPEN, __ATOMIC_RELAXED);
 	/* of handlers in each other the first one, whose frame is the highest */
-	if (is_on_it && own && frame > own->busy)
+	if (is_within(alternate, frame) && !(is_within(alternate, own->busy) && own->busy > frame))
 		own->busy = frame;
-}
-
-void loads_end_handler(const struct dt_control *control, uint64_t frame)
-{
-	struct dt_slot *slot = slow_find_ours(control);
-	struct dt_fronts *fronts = fronts_of(control);
-
-	if (slot && agent_own_stack(control, slot)->busy == frame)
-		agent_own_stack(control, slot)->busy = 0;
-	for (uint32_t i = 0; i < DT_BUSY_MAX && fronts; i++) {
-		uint64_t was = frame; /* nobody else notes an address of this thread's stack */
-
-		if (__atomic_compare_exchange_n(&fronts->busy[i], &was, 0, false, __ATOMIC_SEQ_CST,
-						__ATOMIC_SEQ_CST) &&
-		    slot)
-			agent_own_stack(control, slot)->pause = 0;
-	}
 }
 
 bool loads_any(const struct dt_control *control)
@@ -421,6 +436,7 @@ bool loads_mend(const struct dt_control *control, const struct handler_info *inf
 	if (!fixed)
 		return false;
 	context->rip = fixed;
+	context->before[1] = FRAME_ENDED; /* X19 */
 	*page_of(control, info->address) = 0;
 	agent_state(control)->stays[info->address / DT_PAGE % DT_PAGES] = 0;
 	return true;
@@ -501,6 +517,20 @@ static bool keeps(const struct frame_end *frame)
 	       !(now.size && (then->flags ^ now.flags) & (SYS_SS_DISABLE | SYS_SS_AUTODISARM));
 }
 
+/* (X19) The handler of that frame has ended. */
+static void note_end(const struct dt_control *control, const struct frame_end *frame, uint64_t at)
+{
+	struct dt_slot *slot = slow_find_ours(control);
+	const uint64_t ended = FRAME_ENDED;
+
+	if (slot && agent_own_stack(control, slot)->busy == at) {
+		agent_own_stack(control, slot)->busy = 0;
+		agent_own_stack(control, slot)->pause = 0;
+	}
+	if (is_within(&frame->alternate, at))
+		handler_write(control, at + offsetof(struct frame_end, link), &ended, 1);
+}
+
 /*
  * The end of a handler (X17): the thread gets the mask and the alternate stack of its frame. Where
  * the mask has the signals blocked, which the handler had open, or where the stack is another one,
@@ -514,6 +544,8 @@ static void pass_return(const struct dt_control *control, uint64_t sp)
 	bool is_read = handler_read(control, sp, (uint64_t *)&frame, sizeof(frame) / 8);
 	bool kept = false;
 
+	if (is_read)
+		note_end(control, &frame, sp);
 	if (agent_begin_call(control, &pid)) {
 		kept = is_read && keeps(&frame);
 		if (!kept)
@@ -522,6 +554,13 @@ static void pass_return(const struct dt_control *control, uint64_t sp)
 	}
 	if (!kept)
 		loads_shut(control);
+}
+
+void loads_pass_end(const struct dt_control *control, uint64_t frame)
+{
+	if (!is_on(control) || agent_is_quiet(control))
+		return;
+	pass_return(control, frame);
 }
 
 bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_t args[6],
@@ -534,8 +573,7 @@ bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_
 	if (!is_on(control) || agent_is_quiet(control))
 		return false;
 	if (number == SYS_RT_SIGRETURN) {
-		loads_end_handler(control, sp);
-		pass_return(control, sp);
+		loads_pass_end(control, sp);
 		return false;
 	}
 	if (!(number == SYS_RT_SIGPROCMASK && args[1] && (int32_t)args[0] != SIG_UNBLOCK) &&
@@ -549,8 +587,6 @@ bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_
 		agent_own_stack(control, slot)->open = DT_NOT_OPEN; /* X3 */
 		agent_own_stack(control, slot)->shut = 0;
 		agent_own_stack(control, slot)->pause = 0;
-		if (number == SYS_SIGALTSTACK)
-			agent_own_stack(control, slot)->busy = 0;
 	}
 	return true;
 }

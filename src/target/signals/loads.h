@@ -59,9 +59,10 @@ void loads_close(const struct dt_control *control);
 /* With all signals blocked, in place of that mask: looks whether the calling thread may make plain
  * loads from a trampoline. */
 void loads_look(const struct dt_control *control, uint64_t mask);
-/* (X19) A handler of the program's for a fault begins, and ends by returning to that frame. */
+/* (X19) A handler of the program's for a fault begins. */
 void loads_begin_handler(const struct dt_control *control, const struct handler_context *context);
-void loads_end_handler(const struct dt_control *control, uint64_t frame);
+/* Before the rt_sigreturn that ends the handler of that frame. */
+void loads_pass_end(const struct dt_control *control, uint64_t frame);
 /* The calling thread's mask isn't known any more. */
 void loads_shut(const struct dt_control *control);
 
