@@ -317,7 +317,7 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(how, "data after a handler"))
 		fault(on_fault_opens, SA_ONSTACK | SA_RESETHAND);
-	if (!strncmp(how, "data", 4))
+	if (!strncmp(how, "data", "data after a handler", 4))
 		return uses_data_for_its_own();
 	if (!strcmp(how, "attached in a handler of faults")) {
 		fault_aside();
@@ -385,7 +385,7 @@ def program_fixture(scratch):
     return compile_once(["gcc", "-g", "-O2", source, "-pthread"], os.path.join(scratch, "alternate"))
 
 
-@pytest.mark.parametrize("how", ["kept", "none", "small", "taken", "moved", "on it", "disarmed", "thread", "own", "later", "toggled", "in a handler", "default", "data", "aside", "aside before",
+@pytest.mark.parametrize("how", ["kept", "none", "small", "taken", "moved", "on it", "disarmed", "thread", "own", "later", "toggled", "in a handler", "default", "data", "data after a handler", "aside", "aside before",
                                  "in a handler of faults", "again in a handler of faults", "forked in a handler of faults"])
 def test_page_goes_away(dyntrace, program, how):
     """Whatever the alternate stack is, and whoever is on it: a load that fails is told, and the program goes on."""

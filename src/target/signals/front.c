@@ -214,7 +214,7 @@ void front_show(const struct dt_control *control, struct handler_info *info,
 	((uint64_t *)context)[-1] = (uint64_t)dt_front_return;
 }
 
-/* ---- the handler ----------------------------------------------------------------------------- */
+/* ---- the actions ----------------------------------------------------------------------------- */
 
 static uint32_t find_signal(uint32_t signal)
 {
@@ -224,77 +224,6 @@ static uint32_t find_signal(uint32_t signal)
 		i++;
 	return i;
 }
-
-/* (X4) The program's own handler, with the mask that the kernel would have set. A process that may
- * make no system call keeps all signals blocked until the handler returns. */
-static uint64_t begin_handler(const struct dt_control *control, struct dt_sigaction *own,
-			      uint32_t signal, const struct handler_context *context)
-{
-	struct dt_sigaction action = *own;
-	uint64_t mask = context->mask | action.mask;
-	uint32_t pid;
-
-	if (!(action.flags & DT_SA_NODEFER))
-		mask |= 1ULL << (signal - 1);
-	if (control->traps)
-		mask &= ~DT_SIGTRAP_BIT; /* it may hit a trap of dyntrace */
-	if (action.flags & SA_RESETHAND)
-		own->handler = 0;
-	loads_begin_handler(control, context);
-	if (agent_begin_call(control, &pid)) {
-		sys_call6(SYS_RT_SIGPROCMASK, SIG_SETMASK, (uint64_t)&mask, 0, 8, 0, 0);
-		agent_end_call(control, pid);
-	}
-	return action.handler;
-}
-
-uint64_t front_handle(uint64_t agent, uint32_t signal, struct handler_info *info,
-		      struct handler_context *context)
-{
-	const struct dt_control *control = (const struct dt_control *)(agent - DT_AGENT_OFFSET);
-	struct dt_fronts *fronts = fronts_of(control);
-	uint32_t index = find_signal(signal);
-
-	if (index >= DT_FRONTS || !fronts)
-		return 0;
-	if (loads_mend(control, info, context)) {
-		/* the program's own may be for handlers that never return */
-		((uint64_t *)context)[-1] = (uint64_t)trap_return_entry;
-		return 0;
-	}
-	front_show(control, info, context);
-	if (fronts->actions[index].handler <= 1 && !(fronts->full >> index & 1))
-		return fronts->last[index]; /* it was taken away since the signal came */
-	if (fronts->actions[index].handler <= 1)
-		return handler_chain(control, &fronts->actions[index], signal, info, context);
-	if (fronts->full >> index & 1)
-		return begin_handler(control, &fronts->actions[index], signal, context);
-	return fronts->actions[index].handler;
-}
-
-void front_back(uint64_t agent, struct handler_context *context)
-{
-	const struct dt_control *control = (const struct dt_control *)(agent - DT_AGENT_OFFSET);
-	const struct front_note *note =
-		(const struct front_note *)((uint8_t *)context + CONTEXT_SIZE + INFO_NOTE);
-	struct find_frame frame;
-
-	loads_pass_end(control, (uint64_t)context); /* X17 */
-	if (context->rip == note->shown) {
-		context->rip = note->resume;
-		return;
-	}
-	if (!find_frame(control, note->resume, &frame) || frame.is_hop)
-		return;
-	uint64_t site = (uint64_t)frame.end + (uint64_t)(int64_t)frame.end->site;
-	if (context->rip == site || context->rip - site >= DT_FRAME_RETURNS)
-		return;
-	uint64_t copy = find_copy(frame.end, (uint32_t)(context->rip - site));
-	if (copy)
-		context->rip = copy;
-}
-
-/* ---- guard ----------------------------------------------------------------------------------- */
 
 /* The action that the kernel gets. */
 static struct dt_sigaction in_front(const struct dt_control *control, uint32_t index)
@@ -378,6 +307,94 @@ static int64_t set_own_of_loads(const struct dt_control *control, uint32_t index
 	loads_passed_stack(control);
 	return result;
 }
+
+/* ---- the handler ----------------------------------------------------------------------------- */
+
+/* (X18) As the kernel does it for SA_RESETHAND: where faults go may change. */
+static void take_away(const struct dt_control *control, uint32_t index)
+{
+	struct dt_fronts *fronts = fronts_of(control);
+	struct dt_sigaction none = fronts->actions[index];
+
+	none.handler = 0;
+	if (handler_is_ours(control, fronts->pid))
+		set_own_of_loads(control, index, none, NULL);
+	else /* a child of vfork (X16) */
+		set(index, &none, NULL);
+}
+
+/* (X4) The program's own handler, with the mask that the kernel would have set. A process that may
+ * make no system call keeps all signals blocked until the handler returns. */
+static uint64_t begin_handler(const struct dt_control *control, uint32_t index,
+			      const struct handler_context *context)
+{
+	struct dt_sigaction *own = &fronts_of(control)->actions[index], action = *own;
+	uint64_t mask = context->mask | action.mask;
+	uint32_t pid;
+
+	if (!(action.flags & DT_SA_NODEFER))
+		mask |= 1ULL << (dt_front_signals[index] - 1);
+	if (control->traps)
+		mask &= ~DT_SIGTRAP_BIT; /* it may hit a trap of dyntrace */
+	loads_begin_handler(control, context);
+	if (agent_begin_call(control, &pid)) {
+		if (action.flags & SA_RESETHAND)
+			take_away(control, index);
+		sys_call6(SYS_RT_SIGPROCMASK, SIG_SETMASK, (uint64_t)&mask, 0, 8, 0, 0);
+		agent_end_call(control, pid);
+	} else if (action.flags & SA_RESETHAND) {
+		own->handler = 0;
+	}
+	return action.handler;
+}
+
+uint64_t front_handle(uint64_t agent, uint32_t signal, struct handler_info *info,
+		      struct handler_context *context)
+{
+	const struct dt_control *control = (const struct dt_control *)(agent - DT_AGENT_OFFSET);
+	struct dt_fronts *fronts = fronts_of(control);
+	uint32_t index = find_signal(signal);
+
+	if (index >= DT_FRONTS || !fronts)
+		return 0;
+	if (loads_mend(control, info, context)) {
+		/* the program's own may be for handlers that never return */
+		((uint64_t *)context)[-1] = (uint64_t)trap_return_entry;
+		return 0;
+	}
+	front_show(control, info, context);
+	if (fronts->actions[index].handler <= 1 && !(fronts->full >> index & 1))
+		return fronts->last[index]; /* it was taken away since the signal came */
+	if (fronts->actions[index].handler <= 1)
+		return handler_chain(control, &fronts->actions[index], signal, info, context);
+	if (fronts->full >> index & 1)
+		return begin_handler(control, index, context);
+	return fronts->actions[index].handler;
+}
+
+void front_back(uint64_t agent, struct handler_context *context)
+{
+	const struct dt_control *control = (const struct dt_control *)(agent - DT_AGENT_OFFSET);
+	const struct front_note *note =
+		(const struct front_note *)((uint8_t *)context + CONTEXT_SIZE + INFO_NOTE);
+	struct find_frame frame;
+
+	loads_pass_end(control, (uint64_t)context); /* X17 */
+	if (context->rip == note->shown) {
+		context->rip = note->resume;
+		return;
+	}
+	if (!find_frame(control, note->resume, &frame) || frame.is_hop)
+		return;
+	uint64_t site = (uint64_t)frame.end + (uint64_t)(int64_t)frame.end->site;
+	if (context->rip == site || context->rip - site >= DT_FRAME_RETURNS)
+		return;
+	uint64_t copy = find_copy(frame.end, (uint32_t)(context->rip - site));
+	if (copy)
+		context->rip = copy;
+}
+
+/* ---- guard ----------------------------------------------------------------------------------- */
 
 bool front_guard_action(const struct dt_control *control, const uint64_t args[4],
 			uint64_t *ret_result)
