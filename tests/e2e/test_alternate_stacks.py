@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from harness import compile_once, status, until
+from test_loads_after_handlers import await_loads, first_byte
 from test_plain_loads import has_handlers
 
 SOURCE = r"""
@@ -317,7 +318,7 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(how, "data after a handler"))
 		fault(on_fault_opens, SA_ONSTACK | SA_RESETHAND);
-	if (!strncmp(how, "data", "data after a handler", 4))
+	if (!strncmp(how, "data", 4))
 		return uses_data_for_its_own();
 	if (!strcmp(how, "attached in a handler of faults")) {
 		fault_aside();
@@ -432,6 +433,26 @@ def test_handler_from_before(dyntrace, processes, program, how):
         go(target)
     assert target.returncode == 0
     check_rounds(trace, 1)
+
+
+def test_handler_without_an_action(dyntrace, processes, program):
+    """A handler of another signal that is on the alternate stack, and has gone from the actions when dyntrace looks at them again (X19)."""
+    with processes.start([program, "looked at again"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as target:
+        handler = int(target.stdout.readline(), 16)
+        before = first_byte(target.pid, handler)
+        assert target.stdout.readline() == "ready\n"
+        tracing = dyntrace.start_trace(target.pid, "--function", "text").wait_told()
+        await_loads(tracing, target.pid)
+        go(target)
+        assert target.stdout.readline() == "ready\n"
+        until(lambda: first_byte(target.pid, handler) != before, "a probe at the handler")
+        await_loads(tracing, target.pid)
+        go(target)
+        assert target.stdout.readline() == "done\n"
+        trace = tracing.stop()
+        go(target)
+    assert target.returncode == 0
+    check_rounds(trace, 2)
 
 
 @pytest.mark.parametrize("how", ["watched", "watched after a fault", "watched after a fault without a hit", "watched after another stack"])

@@ -192,7 +192,8 @@ static struct error *check_handlers(struct session *session, struct stop *stop, 
 	session->refuses_loads |= fronts.closed == DT_CLOSED;
 	fronts.watched_count = 0;
 	fronts.spared = 0;
-	fronts.elsewhere = DT_ELSEWHERE_NO;
+	if (fronts.elsewhere != DT_ELSEWHERE_NEVER) /* a handler may be running there */
+		fronts.elsewhere = DT_ELSEWHERE_NO;
 	add_up(actions, &fronts);
 	for (unsigned i = 0; i < DT_SIGNALS && !error; i++)
 		error = check_handler(session, &actions[i], i + 1, &fronts);
