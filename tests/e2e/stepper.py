@@ -4,8 +4,8 @@ import os
 
 from harness import maps
 
-SINGLESTEP, GETREGS, DETACH, SEIZE, INTERRUPT = 9, 12, 17, 0x4206, 0x4207
-RAX, RIP, RSP = 10, 16, 19  # in struct user_regs_struct
+SINGLESTEP, GETREGS, SETREGS, DETACH, SEIZE, INTERRUPT = 9, 12, 13, 17, 0x4206, 0x4207
+RAX, RIP, FLAGS, RSP = 10, 16, 18, 19  # in struct user_regs_struct
 PUSHF, TRAP_FLAG = b"\x9c", 0x100
 
 
@@ -41,6 +41,9 @@ class Stepper:
 
     def end(self):
         self.memory.close()
+        self.ask(GETREGS, ctypes.addressof(self.regs))
+        self.regs[FLAGS] &= ~TRAP_FLAG  # behind a popf the kernel takes our flag for the program's own
+        self.ask(SETREGS, ctypes.addressof(self.regs))
         self.ask(DETACH)
 
     def is_in_ours(self):

@@ -2,13 +2,15 @@
 a probe of dyntrace's own, by which no hit inside of it loads from memory that may have gone."""
 import os
 import re
+import signal
 import subprocess
 
 import pytest
 
 from harness import Program, await_sleeps, status, until
+from stepper import Stepper
 from test_plain_loads import alone, build, has_handlers
-
+FUTEX = 202
 PROGRAM = r"""
 #include <poll.h>
 #include <signal.h>
@@ -350,6 +352,76 @@ def test_handler_on_top_of_one_that_blocks(dyntrace, processes, scratch, order):
     texts = [(event.fields["where"], event.fields["text"][:11]) for event in trace.named("take_entry")]
     turn = [(at + i, text) for at in (30, 10, 20) for i, text in enumerate(("here", "(unreadable"))]
     assert texts == [(0, "here")] + turn * 3
+
+
+INSTALLS = r"""
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "handshake.h"
+
+static char *gone;
+static int count;
+static char **arguments;
+
+__attribute__((noipa)) void take(const char *text, long where)
+{
+	__asm__ volatile("nop; nop; nop; nop; nop" : : "r"(text), "r"(where) : "memory");
+}
+
+static void on_wait(int number) { handshake(count, arguments); }
+
+static void on_signal(int number)
+{
+	take(gone, 1);
+	mprotect(gone, 4096, PROT_NONE);
+	take(gone, 2);
+	mprotect(gone, 4096, PROT_READ | PROT_WRITE);
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+
+	count = argc;
+	arguments = argv;
+	gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	strcpy(gone, "here");
+	signal(SIGUSR1, on_wait);
+	sigfillset(&action.sa_mask);
+	handshake(argc, argv);
+	take(gone, 0);
+	handshake(argc, argv);
+	sigaction(SIGUSR2, &action, NULL);
+	take(gone, 0);
+	raise(SIGUSR2);
+	puts("done");
+	handshake(argc, argv);
+	return 0;
+}
+"""
+
+
+def test_guard_that_is_interrupted(dyntrace, processes, scratch):
+    """(X6) The thread has just told dyntrace of a handler that blocks SIGSEGV, and another handler waits on top of the guard: the controller looks
+    at the actions meanwhile, and doesn't see it yet."""
+    target = Program(processes, build(scratch, "installs", INSTALLS), []).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "take").wait_told()
+    target.go().wait_ready()
+    await_loads(tracing, target.pid)
+    stepper = Stepper(target.pid)
+    target.go()
+    stepper.step()
+    while not (stepper.is_in_ours() and stepper.is_at_call(FUTEX)):
+        stepper.step()
+    os.kill(target.pid, signal.SIGUSR1)
+    stepper.end()
+    target.wait_ready()
+    await_sleeps(tracing.process, 20)  # it looks twice per second at most
+    target.go().wait_ready()
+    trace = tracing.stop()
+    assert target.finish() == "done\n" and trace.lost == 0
+    assert [(event.fields["where"], event.fields["text"][:11]) for event in trace.events] == [(0, "here")] * 2 + [(1, "here"), (2, "(unreadable")]
 
 
 DIVIDES = r"""

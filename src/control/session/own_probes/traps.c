@@ -20,6 +20,7 @@
 #define PAUSE_MS 5
 #define PAUSE_MAX_MS 80 /* a thread waits longer than that for a busy processor */
 #define LOOKS 4
+#define GUARD_DEPTH 4096u /* bytes of stack that a guard takes at most, with the agent on top */
 #define BELIEVED_NS 200000000u
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_traps, field))
 
@@ -443,34 +444,79 @@ static bool sleeps(struct stop *stop, size_t index)
 	return stop_thread_restarts(stop, index) || stop_thread_rewound(stop, index);
 }
 
+/* The guards that are in place, of both lists: those of rt_sigaction may be in either. Returns
+ * their number. */
+static size_t list_guards(const struct session *session, struct patch_range *ranges)
+{
+	const struct own_probes *lists[] = { &session->traps->guards, &session->own_probes };
+	size_t count = 0;
+
+	for (size_t i = 0; i < 2; i++) {
+		for (size_t j = 0; j < lists[i]->count; j++) {
+			const struct probe *probe = lists[i]->items[j];
+
+			if (probe->event.guard && probe->site &&
+			    probe->site->patch.state == PATCH_PLACED)
+				ranges[count++] = guard_range(probe);
+		}
+	}
+	return count;
+}
+
+/* Has a guard led the thread into the agent? Its return address is on the stack. */
+static bool came_by_guard(const struct session *session, struct stop *stop, size_t index,
+			  const struct patch_range *ranges, size_t count)
+{
+	uint64_t words[GUARD_DEPTH / 8], at = stop_thread_rsp(stop, index).v;
+
+	for (uint64_t done = 0, size; done < GUARD_DEPTH; done += size) {
+		size = DT_PAGE - (at + done) % DT_PAGE;
+		size = size < GUARD_DEPTH - done ? size : GUARD_DEPTH - done;
+		_cleanup_error_ struct error *error =
+			mem_read(session->proc, taddr_of(at + done), words, size);
+		if (error)
+			return !done; /* the stack ends there, or nobody knows */
+		for (uint64_t i = 0; i < size / 8 * count; i++) {
+			const struct patch_range *range = &ranges[i % count];
+
+			if (taddr_within(taddr_of(words[i / count]), range->start, range->end))
+				return true;
+		}
+	}
+	return false;
+}
+
 /* A guard that a thread passed before the first trap lets SIGTRAP be blocked, and its action be
  * changed: no trap is placed until that system call is over. */
 struct error *traps_check_passing(const struct session *session, struct stop *stop, bool hits)
 {
-	const struct own_probes *guards = &session->traps->guards;
 	const struct agent *agent = session->agent;
-	_cleanup_free_ struct patch_range *ranges = calloc(guards->count + 1, sizeof(*ranges));
+	_cleanup_free_ struct patch_range *ranges =
+		calloc(session->traps->guards.count + session->own_probes.count + 1,
+		       sizeof(*ranges));
 	bool found = false;
 
 	if (!ranges)
 		return error_new(ERROR_FAILED, "out of memory");
-	for (size_t i = 0; i < guards->count; i++) {
-		ranges[i] = guard_range(guards->items[i]);
+	size_t count = list_guards(session, ranges);
+	for (size_t i = 0; i < count; i++) {
 		for (size_t j = 0; j < stop_thread_count(stop); j++)
 			found |= is_passing(stop, j, &ranges[i]);
 	}
-	struct patch_range *inside = &ranges[guards->count];
+	/* a handler may have interrupted it there */
+	struct patch_range *inside = &ranges[count];
 	*inside = (struct patch_range){ .start = agent->agent_at,
 					.end = taddr_add(agent->agent_at, DT_AGENT_SIZE) };
 	/* a guard's trampoline that is garbage has no range here */
-	bool inside_counts = hits || session->garbage.count;
-	for (size_t j = 0; j < stop_thread_count(stop) && inside_counts; j++)
-		found |= taddr_within(stop_thread_rip(stop, j), inside->start, inside->end) &&
-			 !sleeps(stop, j);
+	hits |= session->garbage.count != 0;
+	for (size_t j = 0; j < stop_thread_count(stop) && !found; j++) {
+		if (taddr_within(stop_thread_rip(stop, j), inside->start, inside->end) &&
+		    !sleeps(stop, j))
+			found = hits || came_by_guard(session, stop, j, ranges, count);
+	}
 	struct error *error = NULL;
 	if (!found)
-		error = patch_find_frames(session->proc, stop, ranges,
-					  guards->count + inside_counts, &found);
+		error = patch_find_frames(session->proc, stop, ranges, count + 1, &found);
 	if (error || !found)
 		return error;
 	return error_new(ERROR_REFUSED, "a thread is in a system call that may block SIGTRAP");
