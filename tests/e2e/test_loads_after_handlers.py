@@ -488,3 +488,55 @@ def test_blocked_behind_the_handler_of_a_moved_instruction(dyntrace, processes, 
     trace = tracing.stop()
     target.finish()
     assert [(event.fields["where"], event.fields["text"][:11]) for event in trace.named("take_entry")] == [(0, "here")] + [(1, "here")] * 3 + [(2, "here"), (3, "(unreadable")]
+
+
+NEW_HANDLERS = r"""
+#include <signal.h>
+#include <string.h>
+#include "handshake.h"
+#define HANDLERS 6
+
+__attribute__((noipa)) void take(const char *text)
+{
+	__asm__ volatile("nop; nop; nop; nop; nop" : : "r"(text) : "memory");
+}
+
+static volatile int which;
+#define HANDLER(n) __attribute__((noipa)) static void on_##n(int number) { which = n; }
+HANDLER(0) HANDLER(1) HANDLER(2) HANDLER(3) HANDLER(4) HANDLER(5)
+static void (*const handlers[HANDLERS])(int) = { on_0, on_1, on_2, on_3, on_4, on_5 };
+
+int main(int argc, char **argv)
+{
+	struct sigaction action;
+
+	for (int i = 0; i < HANDLERS; i++)
+		printf("%p\n", (void *)handlers[i]);
+	fflush(stdout);
+	handshake(argc, argv);
+	for (int i = 0; i < HANDLERS; i++) {
+		take("of the program");
+		action = (struct sigaction){ .sa_handler = handlers[i] };
+		sigfillset(&action.sa_mask);
+		sigaction(SIGUSR2, &action, NULL);
+		handshake(argc, argv);
+	}
+	return 0;
+}
+"""
+
+
+def test_every_new_handler_has_a_probe(dyntrace, processes, scratch):
+    """(X6) dyntrace, which a guard has woken, looks at the actions: not before the system call that the guard stands for."""
+    target = Program(processes, build(scratch, "new-handlers", NEW_HANDLERS), []).wait_ready()
+    handlers = [int(target.process.stdout.readline(), 16) for _ in range(6)]
+    tracing = dyntrace.start_trace(target.pid, "--function", "take").wait_told()
+    await_loads(tracing, target.pid)
+    for handler in handlers:
+        before = first_byte(target.pid, handler)
+        target.go().wait_ready()
+        until(lambda: first_byte(target.pid, handler) != before, "a probe at the handler")
+        await_loads(tracing, target.pid)
+    trace = tracing.stop()
+    target.finish()
+    assert len(trace.named("take_entry")) == 6 and trace.lost == 0
