@@ -738,7 +738,9 @@ struct dt_own_stack {
 	/* dt_state.loads, if a plain load of this thread that fails is mended (X3) */
 	uint32_t open;
 	uint32_t shut; /* it waited with another mask, of which one has the signals blocked (X5) */
-	uint32_t loading; /* it may be making plain loads (Q6) */
+	/* It may be making plain loads (Q6): 1 on a stack that nobody knows; on its own, the low
+	 * half of the stack pointer there, with bit 0 set (X20). 0: it isn't. */
+	uint32_t loading;
 	uint16_t pause, pauses; /* hits until the next look at its mask; the next such number */
 	/* (X18) A thread with rsp - elsewhere < elsewhere_size is on a stack, whichever, from which
 	 * a fault goes to its alternate stack; while `open` is true. Size 0: on none. */

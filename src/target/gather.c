@@ -714,7 +714,7 @@ uint64_t gather_event(const struct dt_control *control, const struct dt_program 
 		g.own.end += stack_room_above(control, open, here);
 	g.draft = NULL;
 	g.unwind = &unwind;
-	g.loads = open && loads_enter(control, open, &before);
+	g.loads = open && loads_enter(control, open, regs->general[RSP], &before);
 	uint64_t written = gather_run(&g);
 	if (g.loads)
 		loads_leave(control, open, before);

@@ -13,6 +13,7 @@ from test_plain_loads import has_handlers
 SOURCE = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@ SOURCE = r"""
 
 #define HITS 2000
 #define ROUNDS 40
+#define JUMPS 2000
 #define LEFT 1200 /* bytes of the small stack below a call */
 #define SS_AUTODISARM (1U << 31)
 
@@ -217,16 +219,6 @@ static void watched(void)
 	wait_for_a_word("done");
 }
 
-/* Uses all of the alternate stack but a little. */
-static void on_signal(int number)
-{
-	volatile char rest[sizeof(alternate) - 6000];
-
-	rest[0] = 1;
-	rounds();
-	rest[1] = 1;
-}
-
 static void handle(void (*handler)(int), int flags)
 {
 	struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
@@ -263,6 +255,55 @@ static int uses_data_for_its_own(void)
 			return 6;
 	}
 	return 0;
+}
+
+static sigjmp_buf back;
+static volatile int jumps;
+static char *volatile handled_at;
+
+static void on_signal_jumps(int number)
+{
+	jumps++;
+	siglongjmp(back, 1);
+}
+
+static void on_fault_jumps(int number)
+{
+	char here;
+
+	handled_at = &here;
+	siglongjmp(back, 1);
+}
+
+static void *send_signals(void *target)
+{
+	for (int sent = 0; sent < JUMPS; sent++) {
+		while (jumps < sent)
+			;
+		pthread_kill(*(pthread_t *)target, SIGUSR1);
+	}
+	return NULL;
+}
+
+/* Is a handler without SA_ONSTACK on the thread's own stack, after jumps out of hits? */
+static int jumps_out_of_loads(void)
+{
+	struct sigaction jump = { .sa_handler = on_signal_jumps }, action = { .sa_handler = on_fault_jumps };
+	pthread_t self = pthread_self(), sender;
+
+	strcpy(page, "twenty bytes of text");
+	text(page);
+	sigaction(SIGUSR1, &jump, NULL);
+	pthread_create(&sender, NULL, send_signals, &self);
+	sigsetjmp(back, 1);
+	while (jumps < JUMPS)
+		text(page);
+	pthread_join(sender, NULL);
+	sigaction(SIGSEGV, &action, NULL);
+	mprotect(page, 4096, PROT_NONE);
+	if (!sigsetjmp(back, 1))
+		*(volatile char *)page;
+	return handled_at - alternate < sizeof(alternate) ? 9 : 0;
 }
 
 static volatile int ended;
@@ -339,6 +380,8 @@ int main(int argc, char **argv)
 		handle(on_signal_aside, SA_ONSTACK | SA_RESETHAND); /* nobody sees that it may run */
 		return 0;
 	}
+	if (!strcmp(how, "jumps"))
+		return jumps_out_of_loads();
 	if (!strcmp(how, "toggled"))
 		pthread_create(&thread, NULL, (void *(*)(void *))toggle, NULL);
 	if (!strcmp(how, "aside before"))
@@ -360,7 +403,7 @@ int main(int argc, char **argv)
 		mprotect(alternate, sizeof(alternate), PROT_NONE);
 	}
 	if (!strcmp(how, "on it"))
-		handle(on_signal, SA_ONSTACK);
+		call_on(alternate + (LEFT & ~15), rounds); /* not in a handler */
 	else if (!strcmp(how, "disarmed") || !strncmp(how, "aside", 5))
 		handle(on_signal_aside, SA_ONSTACK);
 	else if (strstr(how, "in a handler of faults"))
@@ -393,6 +436,13 @@ def test_page_goes_away(dyntrace, program, how):
     result, trace = dyntrace.trace("--function", "text", "--", program, how)
     assert result.returncode == 0 and result.stdout == ""
     check_rounds(trace, 3 if how == "aside before" else 2)
+
+
+def test_handler_jumps_away(dyntrace, program):
+    """A thread whose handlers have jumped out of loads isn't waited for: the program's next handler runs where it is meant to (X20)."""
+    result, trace = dyntrace.trace("--function", "text", "--", program, "jumps")
+    assert result.returncode == 0
+    assert {event.fields["s"] for event in trace.events} == {"twenty bytes of text"}
 
 
 def check_rounds(trace, times):

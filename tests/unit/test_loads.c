@@ -1,5 +1,5 @@
 /*
- * Plain loads (X3 to X18): who may make them. A signal comes at every instruction of a guard, whose
+ * Plain loads (X3 to X20): who may make them. A signal comes at every instruction of a guard, whose
  * handler hits (X5); the handlers themselves are in tests/e2e/test_plain_loads.py.
  */
 #include "../../src/shared/program.h"
@@ -23,7 +23,8 @@ static volatile unsigned steps;
 
 static int gather(const char *text)
 {
-	struct dt_regs regs = { .general = { [7] = (uint64_t)text } };
+	struct dt_regs regs = { .general = { [4] = (uint64_t)__builtin_frame_address(0),
+					     [7] = (uint64_t)text } };
 
 	return (int)rig_gather_raw(&regs, &program);
 }
@@ -277,6 +278,40 @@ static void test_where_faults_go(void **unused)
 	rig_down();
 }
 
+/* As if a handler had jumped away from a load, so far below. */
+static void jump_away(uint64_t below)
+{
+	own()->loading = (uint32_t)((uint64_t)__builtin_frame_address(0) - below) | 1;
+}
+
+/* X20: a thread that has left a load by a jump doesn't count as loading any more, but one does
+ * whose load has a handler on top. */
+static void test_loads_that_were_left(void **unused)
+{
+	struct dt_sigaction action = { .handler = (uint64_t)on_step };
+
+	up();
+	fronts.pid = (uint32_t)getpid();
+	jump_away(64);
+	gather("twenty bytes of text");
+	assert_int_equal(own()->loading, 0);
+	jump_away(64);
+	call_guarded(SYS_rt_sigaction, SIGSEGV, &action, false);
+	assert_int_equal(own()->loading, 0);
+	jump_away(0ULL - 4096);
+	uint32_t before = own()->loading;
+	gather("twenty bytes of text");
+	call_guarded(SYS_rt_sigaction, SIGSEGV, &action, false);
+	assert_int_equal(own()->loading, before);
+	own()->loading = 1;
+	gather("twenty bytes of text");
+	call_guarded(SYS_rt_sigaction, SIGSEGV, &action, false);
+	assert_int_equal(own()->loading, 1);
+	signal(SIGSEGV, SIG_DFL);
+	signal(SIGBUS, SIG_DFL);
+	rig_down();
+}
+
 static uint64_t ask(uint64_t id)
 {
 	uint64_t slot, none = 0;
@@ -308,6 +343,7 @@ int main(void)
 		cmocka_unit_test(test_nobody_loads_after_unsafe_calls),
 		cmocka_unit_test(test_nobody_loads_without_handlers),
 		cmocka_unit_test(test_where_faults_go),
+		cmocka_unit_test(test_loads_that_were_left),
 		cmocka_unit_test(test_forbidden_loads),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,6 +38,10 @@
  * (X17) The end of a handler has a guard, too: a thread that was seen open inside a handler isn't
  *      known to be so behind it, unless the frame's mask says so.
  *
+ * (X20) A handler that has interrupted a load may jump away: nobody is to wait for the thread then.
+ *      So it notes where on its own stack it loads; when it is above the frame that a handler
+ *      there would have, it has left.
+ *
  * (X10) Other modules than the libc make harmless system calls only (sigtrap_guards.c). A call of
  *      the libc's whose number nobody knew before may be one that no guard makes safe: the process
  *      makes no plain loads from there on. So may its clone.
@@ -97,6 +101,7 @@ _Static_assert(offsetof(struct frame_end, mask) == 296, "the kernel's layout");
 #define FRAME_HEAD offsetof(struct frame_end, registers[FRAME_VECTORS + 1])
 #define FRAME_SIZE (sizeof(struct frame_end) + 128)
 #define FRAME_GAP 80u /* it is aligned */
+#define FRAME_LEAST 1024 /* the red zone, FRAME_SIZE, and the least of vector registers */
 #define FRAME_FLAGS 16u /* flags are fewer bits */
 #define FRAME_WINDOW 64u /* words that are looked at together */
 #define FRAME_STEP (8u * FRAME_WINDOW - DT_ROUND_UP(FRAME_HEAD, 16u))
@@ -187,7 +192,7 @@ static bool has_frame_room(const struct dt_control *control, struct dt_own_stack
 	if (other.size < fronts->frame || !is_free(control, own, &other))
 		return false;
 	own->elsewhere = other.start + other.size + 1;
-	if (!(other.flags & SYS_SS_AUTODISARM) && !(agent_flags(control) & DT_NO_READ) &&
+	if (!(agent_flags(control) & DT_NO_READ) &&
 	    __atomic_load_n(&fronts->elsewhere, __ATOMIC_SEQ_CST) == DT_ELSEWHERE_YES)
 		own->elsewhere_size = 0 - (other.size + DT_PAGE);
 	return true;
@@ -256,19 +261,38 @@ static bool look(const struct dt_control *control, const struct dt_slot *slot,
 	return true;
 }
 
-bool loads_enter(const struct dt_control *control, struct dt_slot *slot, uint32_t *ret_before)
+/* (X20) The program isn't as far below the place on its own stack where it was interrupted as the
+ * handler's frame would reach. */
+static bool has_left(const struct dt_own_stack *own, uint64_t sp)
+{
+	return own->loading > 1 && (int32_t)((uint32_t)sp - own->loading) > -FRAME_LEAST;
+}
+
+bool loads_enter(const struct dt_control *control, struct dt_slot *slot, uint64_t sp,
+		 uint32_t *ret_before)
 {
 	struct dt_own_stack *own = agent_own_stack(control, slot);
 
 	if (!is_allowed(control) || (!is_open_now(control, own) && !look(control, slot, own, NULL)))
 		return false;
-	*ret_before = own->loading;
-	__atomic_store_n(&own->loading, 1, __ATOMIC_SEQ_CST);
+	*ret_before = has_left(own, sp) ? 0 : own->loading;
+	__atomic_store_n(&own->loading, (uint32_t)(uint64_t)__builtin_frame_address(0) | 1,
+			 __ATOMIC_SEQ_CST);
 	/* Q6; and who takes the handlers away forbids loads first, and waits for those that load */
 	if (is_allowed(control) && !agent_is_quiet(control))
 		return true;
 	own->loading = *ret_before;
 	return false;
+}
+
+/* (X20) Before a system call of the program's. */
+static void note_left(const struct dt_control *control, uint64_t sp)
+{
+	struct dt_slot *slot = slow_find_ours(control);
+	struct dt_own_stack *own = slot ? agent_own_stack(control, slot) : NULL;
+
+	if (own && stack_room_above(control, slot, sp) && has_left(own, sp))
+		__atomic_store_n(&own->loading, 0, __ATOMIC_RELEASE);
 }
 
 void loads_leave(const struct dt_control *control, const struct dt_slot *slot, uint32_t before)
@@ -572,6 +596,7 @@ bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_
 		loads_close(control); /* X8 */
 	if (!is_on(control) || agent_is_quiet(control))
 		return false;
+	note_left(control, sp);
 	if (number == SYS_RT_SIGRETURN) {
 		loads_pass_end(control, sp);
 		return false;

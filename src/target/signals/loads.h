@@ -1,5 +1,5 @@
 /*
- * loads.h - plain loads of memory that may go away (X3 to X19, loads.c).
+ * loads.h - plain loads of memory that may go away (X3 to X20, loads.c).
  *
  * Between loads_enter and loads_leave a thread may use loads_word and loads_copy. After a fault in
  * one of them the thread goes on behind the load, and the function says so.
@@ -38,8 +38,9 @@ static inline uint64_t loads_own_word(uint64_t address)
 }
 
 /* May the calling thread, on its own stack, make plain loads? Then loads_leave follows, with
- * *ret_before. */
-bool loads_enter(const struct dt_control *control, struct dt_slot *slot, uint32_t *ret_before);
+ * *ret_before. `sp`: the program's stack pointer. */
+bool loads_enter(const struct dt_control *control, struct dt_slot *slot, uint64_t sp,
+		 uint32_t *ret_before);
 void loads_leave(const struct dt_control *control, const struct dt_slot *slot, uint32_t before);
 
 /* Bytes from there on that are worth a plain load: their pages have been read before. */

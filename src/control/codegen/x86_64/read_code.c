@@ -528,7 +528,8 @@ static void emit_is_open(struct emitter *e, struct label *no)
 }
 
 /* (X7) Counts the thread as loading, then looks whether it may. A handler that has interrupted a
- * load makes none, and goes to `no`: here a hit would wait for the store of the hit before. */
+ * load makes none, and goes to `no`: here a hit would wait for the store of the hit before. (X20)
+ * Where that was is noted if the thread is on its own stack. */
 static void emit_loading(struct read *r, struct label *no)
 {
 	struct emitter *e = r->values.e;
@@ -536,7 +537,13 @@ static void emit_loading(struct read *r, struct label *no)
 	emit_note(e, "the thread loads from now on");
 	emit_cmp_mem32_imm(e, mem_at(RCX, OWN(loading)), 0);
 	emit_jcc(e, CC_NE, no);
-	emit_store_imm32(e, mem_at(RCX, OWN(loading)), 1);
+	if (r->is_far) {
+		emit_store_imm32(e, mem_at(RCX, OWN(loading)), 1);
+	} else {
+		emit_mov(e, RBX, RSP);
+		emit_or_imm(e, RBX, 1);
+		emit_store32(e, mem_at(RCX, OWN(loading)), RBX);
+	}
 	emit_note(e, "unless a fault would not be mended");
 	emit_is_open(e, &r->early);
 }

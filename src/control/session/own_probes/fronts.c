@@ -196,7 +196,7 @@ static bool is_in_front(const struct dt_fronts *fronts, uint32_t index)
 }
 
 /* Waits until no thread is between loads_enter and loads_leave of the agent. False: one stays
- * there, or a handler has jumped away from there. */
+ * there, or a handler has jumped away from there, and nobody has noticed that (X20). */
 static bool await_loads(const struct session *session, int looks)
 {
 	size_t size = DT_SLOTS * sizeof(struct dt_own_stack);
