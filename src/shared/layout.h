@@ -392,7 +392,7 @@ struct dt_fronts {
 #define DT_ELSEWHERE_NO 0u
 #define DT_ELSEWHERE_YES 1u
 #define DT_ELSEWHERE_CHANGES 2u /* a thread is changing one of the two actions */
-#define DT_ELSEWHERE_NEVER 3u /* two threads did at the same time, or other handlers run there */
+#define DT_ELSEWHERE_NEVER 3u /* two did at the same time, or the program uses such stacks (X19) */
 
 #define DT_CLOSED 1u /* for as long as the process lives */
 #define DT_CLOSED_HANDLER 2u /* until the controller watches a new handler (X6) */
@@ -745,9 +745,8 @@ struct dt_own_stack {
 	/* (X18) A thread with rsp - elsewhere < elsewhere_size is on a stack, whichever, from which
 	 * a fault goes to its alternate stack; while `open` is true. Size 0: on none. */
 	uint64_t elsewhere, elsewhere_size;
-	/* (X19) the frame on an alternate stack of a handler that may be running, or 0; and the end
-	 * of the one whose memory was looked at for it */
-	uint64_t busy, looked;
+	/* (X19) end of the alternate stack that was looked at, and whether it was in use before */
+	uint64_t looked, used;
 };
 #define DT_NOT_OPEN 0xffffffffu /* no value of dt_state.loads */
 

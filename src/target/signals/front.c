@@ -336,7 +336,9 @@ static uint64_t begin_handler(const struct dt_control *control, uint32_t index,
 		mask |= 1ULL << (dt_front_signals[index] - 1);
 	if (control->traps)
 		mask &= ~DT_SIGTRAP_BIT; /* it may hit a trap of dyntrace */
-	loads_begin_handler(control, context);
+	loads_shut(control);
+	if (action.flags & DT_SA_ONSTACK)
+		loads_keep_off(control);
 	if (agent_begin_call(control, &pid)) {
 		if (action.flags & SA_RESETHAND)
 			take_away(control, index);

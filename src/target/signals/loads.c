@@ -30,10 +30,9 @@
  *      the program's own handlers, if any, have SA_ONSTACK.
  *
  * (X19) A handler on the alternate stack may go to another stack and come back, and a fault's frame
- *      would overwrite its own. So a thread makes no plain loads between begin and end of a handler
- *      of faults there. Which one began before the thread was known, or before a fork, its memory
- *      tells: frames that have ended are marked there. Handlers of other signals begin without us:
- *      where one has SA_ONSTACK, threads on unknown stacks make none.
+ *      would overwrite its own. So a fault goes to no alternate stack that has been written to when
+ *      its thread is first looked at, and to none at all (X18) from when the program's handler of
+ *      a fault begins there, or one of another signal has SA_ONSTACK, which begins without us.
  *
  * (X17) The end of a handler has a guard, too: a thread that was seen open inside a handler isn't
  *      known to be so behind it, unless the frame's mask says so.
@@ -97,15 +96,8 @@ struct frame_end {
 	uint64_t registers[32], mask;
 };
 _Static_assert(offsetof(struct frame_end, mask) == 296, "the kernel's layout");
-#define FRAME_VECTORS 23 /* where their place is among the registers, behind siginfo_t */
-#define FRAME_HEAD offsetof(struct frame_end, registers[FRAME_VECTORS + 1])
-#define FRAME_SIZE (sizeof(struct frame_end) + 128)
-#define FRAME_GAP 80u /* it is aligned */
-#define FRAME_LEAST 1024 /* the red zone, FRAME_SIZE, and the least of vector registers */
-#define FRAME_FLAGS 16u /* flags are fewer bits */
-#define FRAME_WINDOW 64u /* words that are looked at together */
-#define FRAME_STEP (8u * FRAME_WINDOW - DT_ROUND_UP(FRAME_HEAD, 16u))
-#define FRAME_ENDED 0x6465646e65ULL /* as a link: the kernel writes 0, and ignores it */
+#define FRAME_LEAST 1024 /* the red zone, registers, siginfo_t, and the least of vector registers */
+#define STACK_WINDOW 64u /* words of an alternate stack that are looked at together */
 
 static struct dt_fronts *fronts_of(const struct dt_control *control)
 {
@@ -127,54 +119,36 @@ static bool is_allowed(const struct dt_control *control)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-static bool is_within(const struct sys_altstack *stack, uint64_t address)
+/* (X19) */
+static bool is_zero(uint64_t from, uint64_t end)
 {
-	return address - stack->start < stack->size;
-}
+	uint64_t words[STACK_WINDOW], all = 0;
 
-/* (X19) Are the words at that address a frame on an alternate stack, whose handler may be running,
- * and no copy of one? */
-static bool is_frame(const struct frame_end *words, uint64_t at)
-{
-	uint64_t above = words->registers[FRAME_VECTORS] - at - FRAME_SIZE;
+	for (uint64_t at = from; at < end; at += sizeof(words)) {
+		uint64_t size = end - at < sizeof(words) ? end - at : sizeof(words);
 
-	return !words->link && words->flags < FRAME_FLAGS && above < FRAME_GAP &&
-	       is_within(&words->alternate, at);
-}
-
-/* (X19) Looks for the first handler's frame where a fault's would come to lie. False: the memory
- * can't be read. */
-static bool find_busy(const struct sys_altstack *stack, uint32_t size, uint64_t *ret_busy)
-{
-	uint64_t words[FRAME_WINDOW], at = stack->start + stack->size - size;
-
-	*ret_busy = 0;
-	at += -at & 15;
-	for (uint64_t end = stack->start + stack->size; at + sizeof(words) <= end;
-	     at += FRAME_STEP) {
-		if (sys_read_self(at, words, sizeof(words)) != sizeof(words))
+		words[(size - 1) / 8] = 0;
+		if (sys_read_self(at, words, size) != (int64_t)size)
 			return false;
-		for (uint64_t i = 0; i + FRAME_HEAD / 8 <= FRAME_WINDOW; i += 2) {
-			if (is_frame((const struct frame_end *)&words[i], at + 8 * i))
-				*ret_busy = at + 8 * i;
-		}
+		for (uint64_t i = 0; i < (size + 7) / 8; i++)
+			all |= words[i];
 	}
-	return true;
+	return !all;
 }
 
-/* (X19) Is nothing on the alternate stack that a fault's frame would overwrite? Once per stack the
- * thread looks at its memory. */
-static bool is_free(const struct dt_control *control, struct dt_own_stack *own,
-		    const struct sys_altstack *stack)
+/* (X19) Had nobody written where a fault's frame would come to lie, when the thread was first seen
+ * with that alternate stack? Faults of loads write there. */
+static bool is_unused(const struct dt_control *control, struct dt_own_stack *own,
+		      const struct sys_altstack *stack)
 {
 	uint64_t end = stack->start + stack->size;
 
 	if (agent_flags(control) & DT_NO_READ)
-		return !is_within(stack, own->busy);
-	if (own->looked != end && !find_busy(stack, fronts_of(control)->frame, &own->busy))
 		return false;
+	if (own->looked != end)
+		own->used = !is_zero(end - fronts_of(control)->frame, end);
 	own->looked = end;
-	return !is_within(stack, own->busy);
+	return !own->used;
 }
 
 /* (X3) Has the alternate stack room for a frame? The kernel kills where it hasn't. (X18) Notes from
@@ -189,11 +163,11 @@ static bool has_frame_room(const struct dt_control *control, struct dt_own_stack
 	own->elsewhere_size = 0;
 	if (other.flags & SYS_SS_DISABLE)
 		return true;
-	if (other.size < fronts->frame || !is_free(control, own, &other))
+	if (other.size < fronts->frame)
 		return false;
 	own->elsewhere = other.start + other.size + 1;
-	if (!(agent_flags(control) & DT_NO_READ) &&
-	    __atomic_load_n(&fronts->elsewhere, __ATOMIC_SEQ_CST) == DT_ELSEWHERE_YES)
+	if (__atomic_load_n(&fronts->elsewhere, __ATOMIC_SEQ_CST) == DT_ELSEWHERE_YES &&
+	    is_unused(control, own, &other))
 		own->elsewhere_size = 0 - (other.size + DT_PAGE);
 	return true;
 }
@@ -318,19 +292,14 @@ void loads_shut(const struct dt_control *control)
 				 __ATOMIC_RELAXED);
 }
 
-void loads_begin_handler(const struct dt_control *control, const struct handler_context *context)
+void loads_keep_off(const struct dt_control *control)
 {
-	const struct sys_altstack *alternate = (const struct sys_altstack *)&context->before[2];
-	struct dt_slot *slot = slow_find_ours(control);
-	struct dt_own_stack *own = slot ? agent_own_stack(control, slot) : NULL;
-	uint64_t frame = (uint64_t)context;
+	uint32_t *elsewhere = &fronts_of(control)->elsewhere;
 
-	if (!own)
-		return; /* the memory tells */
-	__atomic_store_n(&own->open, DT_NOT_OPEN, __ATOMIC_RELAXED);
-	/* of handlers in each other the first one, whose frame is the highest */
-	if (is_within(alternate, frame) && !(is_within(alternate, own->busy) && own->busy > frame))
-		own->busy = frame;
+	if (__atomic_load_n(elsewhere, __ATOMIC_SEQ_CST) == DT_ELSEWHERE_NEVER)
+		return;
+	__atomic_store_n(elsewhere, DT_ELSEWHERE_NEVER, __ATOMIC_SEQ_CST);
+	loads_forbid(control); /* threads look again */
 }
 
 bool loads_any(const struct dt_control *control)
@@ -460,7 +429,6 @@ bool loads_mend(const struct dt_control *control, const struct handler_info *inf
 	if (!fixed)
 		return false;
 	context->rip = fixed;
-	context->before[1] = FRAME_ENDED; /* X19 */
 	*page_of(control, info->address) = 0;
 	agent_state(control)->stays[info->address / DT_PAGE % DT_PAGES] = 0;
 	return true;
@@ -541,20 +509,6 @@ static bool keeps(const struct frame_end *frame)
 	       !(now.size && (then->flags ^ now.flags) & (SYS_SS_DISABLE | SYS_SS_AUTODISARM));
 }
 
-/* (X19) The handler of that frame has ended. */
-static void note_end(const struct dt_control *control, const struct frame_end *frame, uint64_t at)
-{
-	struct dt_slot *slot = slow_find_ours(control);
-	const uint64_t ended = FRAME_ENDED;
-
-	if (slot && agent_own_stack(control, slot)->busy == at) {
-		agent_own_stack(control, slot)->busy = 0;
-		agent_own_stack(control, slot)->pause = 0;
-	}
-	if (is_within(&frame->alternate, at))
-		handler_write(control, at + offsetof(struct frame_end, link), &ended, 1);
-}
-
 /*
  * The end of a handler (X17): the thread gets the mask and the alternate stack of its frame. Where
  * the mask has the signals blocked, which the handler had open, or where the stack is another one,
@@ -568,8 +522,6 @@ static void pass_return(const struct dt_control *control, uint64_t sp)
 	bool is_read = handler_read(control, sp, (uint64_t *)&frame, sizeof(frame) / 8);
 	bool kept = false;
 
-	if (is_read)
-		note_end(control, &frame, sp);
 	if (agent_begin_call(control, &pid)) {
 		kept = is_read && keeps(&frame);
 		if (!kept)
@@ -702,11 +654,8 @@ void loads_pass_action(const struct dt_control *control, uint64_t signal,
 
 	if (is_own || action->handler <= 1 || !control->fronts || signal - 1 >= DT_SIGNALS)
 		return;
-	if (action->flags & DT_SA_ONSTACK) { /* X19 */
-		__atomic_store_n(&fronts_of(control)->elsewhere, DT_ELSEWHERE_NEVER,
-				 __ATOMIC_SEQ_CST);
-		loads_forbid(control);
-	}
+	if (action->flags & DT_SA_ONSTACK)
+		loads_keep_off(control); /* X19 */
 	if (is_seen_through(control, signal, action))
 		return;
 	__atomic_compare_exchange_n(&fronts_of(control)->closed, &open, DT_CLOSED_HANDLER, false,

@@ -60,8 +60,8 @@ void loads_close(const struct dt_control *control);
 /* With all signals blocked, in place of that mask: looks whether the calling thread may make plain
  * loads from a trampoline. */
 void loads_look(const struct dt_control *control, uint64_t mask);
-/* (X19) A handler of the program's for a fault begins. */
-void loads_begin_handler(const struct dt_control *control, const struct handler_context *context);
+/* (X19) A handler of the program's uses alternate stacks. */
+void loads_keep_off(const struct dt_control *control);
 /* Before the rt_sigreturn that ends the handler of that frame. */
 void loads_pass_end(const struct dt_control *control, uint64_t frame);
 /* The calling thread's mask isn't known any more. */
