@@ -354,6 +354,8 @@ def test_as_it_was(build, scratch, program):
 
 @pytest.mark.parametrize("words, said", [
     (["--by", "ret"], "add -e"),
+    (["--by", "ret % 3"], "just ret alone is a key"),
+    (["-e", "--by", "size,str(ret)"], "just ret alone is a key"),
     (["--of", "duration"], "add -e"),
     (["--by", "nowhere"], "nowhere"),
     (["--by", "size ? 1 : 2"], "--by"),

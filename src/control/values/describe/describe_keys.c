@@ -159,14 +159,30 @@ static enum tramp_value value_of(const struct describe *d, const struct question
 							   VALUE_NUMBER;
 }
 
-static struct error *check(const struct describe *d, const struct question *question)
+/* Does an expression need the exit? Then it is no key: keys are computed at the entry, but for the
+ * result itself. */
+static bool needs_exit(struct describe *d, const char *text)
+{
+	return expr_is_at_exit(text) ||
+	       (expr_mentions(text, "ret") && !variables_is_argument(d, "ret")) ||
+	       (expr_mentions(text, "duration") && !variables_is_argument(d, "duration"));
+}
+
+static struct error *check(struct describe *d, const struct question *question)
 {
 	bool has_exit = d->tracepoint->kind == TRACEPOINT_FUNCTION;
 
-	for (size_t i = 0; i < question->key_count && !has_exit; i++) {
-		if (question->keys[i].kind == QUESTION_RET)
+	for (size_t i = 0; i < question->key_count; i++) {
+		const struct question_word *key = &question->keys[i];
+
+		if (key->kind == QUESTION_RET && !has_exit)
 			return error_new(ERROR_USAGE,
 					 "--by ret: known at a function's exit only: add -e");
+		if (key->kind == QUESTION_EXPRESSION && needs_exit(d, key->text))
+			return error_new(ERROR_USAGE,
+					 "--by: %s: of what is known at the exit only, just ret "
+					 "alone is a key (--by ret -e)",
+					 key->text);
 	}
 	if (question->value.text && !has_exit && question->value.kind != QUESTION_EXPRESSION)
 		return error_new(ERROR_USAGE, "--of %s: known at a function's exit only: add -e",
