@@ -142,9 +142,11 @@ static void on_overflow(int number, siginfo_t *info, void *data)
 	greg_t *registers = ((ucontext_t *)data)->uc_mcontext.gregs;
 	const char *rip = (const char *)registers[REG_RIP];
 
+	const char *address = info->si_addr;
+
 	(void)number;
-	(void)info;
 	overflows++;
+	overflows_wrong += address < limit || address >= limit + 4096; /* Rust's and JVMs' look */
 	overflows_wrong += rip < (const char *)recurse || rip >= recurse_end;
 	registers_wrong += registers[REG_R13] != MARK;
 	siglongjmp(out, 1);

@@ -109,6 +109,8 @@ char *exits_runtimes(const struct session *session);
 /* Is the module a language runtime, or has it a compiler (exits_judge_callers)? Then calls of its
  * functions may come from code that gets no stub. */
 bool exits_has_runtime(const struct session *session, const struct module *module);
+/* Does a module's runtime find the overflow of a stack by an address near rsp, as OCaml's does? */
+bool exits_looks_near(const struct session *session);
 void exits_free_callers(struct exits *exits);
 
 /* Announces the stubs to every unwinder in the target (H7), before the first use of a stub. `held`

@@ -99,6 +99,19 @@ bool exits_has_runtime(const struct session *session, const struct module *modul
 	return caller && (caller->tables.runtime || caller->tables.makes_code);
 }
 
+bool exits_looks_near(const struct session *session)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < session->exits->callers.count; i++) {
+		const char *runtime = session->exits->callers.items[i].tables.runtime;
+
+		/* (a stripped one is found by its table, and has no name) */
+		found |= runtime && (!strcmp(runtime, "OCaml") || !strcmp(runtime, RUNTIME_OF_TABLE));
+	}
+	return found;
+}
+
 char *exits_runtimes(const struct session *session)
 {
 	struct strbuf text = { 0 };

@@ -227,7 +227,7 @@ struct error *exits_check(struct session *session, const struct tracepoint_list 
 {
 	_cleanup_(check_free) struct check check = { .session = session };
 	_cleanup_error_ struct error *whole = exits_wanted(list) ? check_process(session) : NULL;
-	struct error *error = exits_wanted(list) ? exits_judge_callers(session) : NULL;
+	struct error *error = exits_judge_callers(session); /* also for exits_looks_near */
 
 	for (size_t i = 0; i < list->count && !error; i++) {
 		struct tracepoint *tracepoint = list->items[i];

@@ -344,6 +344,9 @@ static struct error *make_code(struct session *session, const struct mapping_wan
 {
 	struct error *error = mapping_make(session, wants, held);
 
+	if (!error && exits_looks_near(session))
+		__atomic_or_fetch(&session->agent->control->flags, DT_NEAR_FAULTS,
+				  __ATOMIC_RELAXED);
 	if (!error)
 		error = tracers_prepare(session, wants->list, held);
 	if (!error)

@@ -187,6 +187,17 @@ static bool is_fault(const struct handler_info *info)
 	return info->code > 0;
 }
 
+/* (H30) Where a push of the program's own would have failed: at the next word, or at the first
+ * below it on the page that can't be touched. Rust's runtime and JVMs look whether it is in their
+ * guard pages. OCaml's looks whether it is near rsp, and not for its page. */
+static uint64_t overflow_address(const struct dt_control *control, uint64_t touched, uint64_t sp)
+{
+	uint64_t first = (touched | (DT_PAGE - 1)) - 7;
+	bool is_near = agent_flags(control) & DT_NEAR_FAULTS;
+
+	return first < sp - 8 && !is_near ? first : sp - 8;
+}
+
 void front_show(const struct dt_control *control, struct handler_info *info,
 		struct handler_context *context)
 {
@@ -207,8 +218,8 @@ void front_show(const struct dt_control *control, struct handler_info *info,
 	note->shown = site + origin_of(place.row);
 	if (info->address == before.rip)
 		info->address = note->shown;
-	else if (sp != before.rsp) /* where a push of the program's own would have failed */
-		info->address = context->cr2 = sp - 8;
+	else if (sp != before.rsp)
+		info->address = context->cr2 = overflow_address(control, info->address, sp);
 	context->rip = note->shown;
 	context->rsp = sp;
 	((uint64_t *)context)[-1] = (uint64_t)dt_front_return;

@@ -11,8 +11,10 @@
 #include "control/elf/ranges.h"
 #include "control/elf/symtab.h"
 
+#define RUNTIME_OF_TABLE "a language runtime" /* told by its data */
+
 struct return_tables {
-	const char *runtime; /* "OCaml", "a language runtime"...; NULL: none */
+	const char *runtime; /* "OCaml", RUNTIME_OF_TABLE...; NULL: none */
 	/* the file has a compiler, whose code calls the file's functions */
 	bool makes_code;
 	struct ranges code; /* sorted: no call from here gets a stub. Addresses of the file */

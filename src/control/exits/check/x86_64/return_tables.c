@@ -155,7 +155,7 @@ static const char *find_by_name(struct search *search)
 			add_extent(search, runtimes[i].extent, &section);
 		return runtimes[i].runtime;
 	}
-	return found ? "a language runtime" : NULL;
+	return found ? RUNTIME_OF_TABLE : NULL;
 }
 
 static bool makes_code(const struct symtab *symtab)
