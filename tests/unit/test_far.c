@@ -608,7 +608,7 @@ static void test_frames_of_the_page(void **unused)
 
 /* ---- a signal at every instruction ----------------------------------------------------------- */
 
-enum what { HITS, JUMPS, FORKS, SWAPS, ENDS, TAKES, WHATS };
+enum what { HITS, JUMPS, FORKS, SWAPS, ENDS, TAKES, WHATS, NOTES };
 
 static __thread struct {
 	enum what what;
@@ -662,9 +662,26 @@ static void act(void)
 	}
 }
 
+static unsigned noted;
+
+/* The thread is on its own stack. */
+static void check_note(uint64_t sp)
+{
+	uint32_t note = my_own()->loading;
+
+	if (!note)
+		return;
+	noted++;
+	assert_true(note & 1 && note != 1);
+	assert_in_range((uint32_t)(note - (uint32_t)sp + DT_PAGE), 0, 2 * DT_PAGE);
+}
+
 static void on_step(int number, siginfo_t *info, void *context)
 {
 	greg_t *flags = &((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL];
+
+	if (stepping.what == NOTES && stepping.on)
+		check_note((uint64_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RSP]);
 
 	(void)number;
 	(void)info;
@@ -798,6 +815,46 @@ static void test_handler_takes_the_alternate_stack(void **unused)
 	interrupt_everywhere(TAKES);
 }
 
+static void *load_on_own_stack(void *unused)
+{
+	pthread_attr_t attributes;
+	void *start;
+	size_t size;
+
+	assert_int_equal(pthread_getattr_np(pthread_self(), &attributes), 0);
+	assert_int_equal(pthread_attr_getstack(&attributes, &start, &size), 0);
+	pthread_attr_destroy(&attributes);
+	far_hit(literal);
+	my_own()->start = (uint64_t)start;
+	my_own()->size = size - DT_STACK_ROOM;
+	rig_state->pages[(uint64_t)texts / DT_PAGE % DT_PAGES] = (uint64_t)texts + DT_PAGE;
+	open_up(UINT64_MAX / 2);
+	stepping.what = NOTES;
+	stepping.child = -1;
+	hit_stepped();
+	return unused;
+}
+
+/* X20 */
+static void test_where_a_thread_loads(void **unused)
+{
+	struct sigaction action = { .sa_sigaction = on_step, .sa_flags = SA_SIGINFO };
+	struct rig_trace trace;
+	pthread_t thread;
+
+	elsewhere = true;
+	up(&trace);
+	strcpy(texts, literal);
+	assert_int_equal(sigaction(SIGTRAP, &action, NULL), 0);
+	assert_int_equal(pthread_create(&thread, NULL, load_on_own_stack, NULL), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_in_range(noted, 10, 200);
+	rig_finish(&trace);
+	assert_int_equal(trace.types.items[TEXT].hits, 2);
+	down(&trace);
+	elsewhere = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -814,6 +871,7 @@ int main(void)
 		cmocka_unit_test(test_handler_goes_to_another_coroutine),
 		cmocka_unit_test(test_handler_ends_the_thread),
 		cmocka_unit_test(test_handler_takes_the_alternate_stack),
+		cmocka_unit_test(test_where_a_thread_loads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
