@@ -130,6 +130,7 @@
 #define DT_NO_EXECS 16384u /* the controller ends its trace: it follows no execve any more */
 #define DT_LOADS 32768u /* guards are in place: threads may read memory by plain loads (X3) */
 #define DT_NO_INFO 65536u /* a filter forbids rt_tgsigqueueinfo: a signal isn't sent as it came */
+#define DT_FRONTS_GONE 262144u /* the target has its own handlers again, in some process at least */
 #define DT_NEAR_FAULTS 131072u /* (H30) its handler looks for overflows of stacks near rsp */
 #define DT_ENDED 64u /* the controller has ended its trace, and had to leave its probes, off */
 

@@ -99,6 +99,9 @@ static struct error *end_hiding(void *data, struct stop *stop)
 	/* a function of the user's that doesn't return needs its handlers until it does */
 	if (tracers_is_inside(hidden->session, hidden->proc))
 		return NULL;
+	if (!hidden->session->found.items) /* a dead controller's page can't be written */
+		__atomic_fetch_or(&hidden->session->agent->control->flags, DT_FRONTS_GONE,
+				  __ATOMIC_RELEASE);
 	return give_handlers_back(hidden->session, hidden->proc, stop);
 }
 

@@ -277,10 +277,15 @@ static int64_t set(uint32_t index, const struct dt_sigaction *action, struct dt_
 static int64_t put_in_front(const struct dt_control *control, uint32_t index, uint64_t more_flags,
 			    struct dt_sigaction *ret_old)
 {
-	struct dt_sigaction ours = in_front(control, index);
+	struct dt_sigaction ours = in_front(control, index), now;
 
 	ours.flags |= more_flags;
-	return set(index, &ours, ret_old);
+	int64_t result = set(index, &ours, ret_old);
+	/* (H42) the controller gave the others back when the thread was here already */
+	if (agent_flags(control) & DT_FRONTS_GONE && !set(index, NULL, &now) &&
+	    now.handler == (uint64_t)front_entry)
+		set(index, &fronts_of(control)->actions[index], NULL);
+	return result;
 }
 
 /* The program's own is about to be another one. */
