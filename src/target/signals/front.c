@@ -318,6 +318,8 @@ static int64_t set_own_of_loads(const struct dt_control *control, uint32_t index
 	int64_t result = put_in_front(control, index, more, ret_old);
 	if (result < 0)
 		*at = was;
+	else
+		fronts->last[index] = own.handler > 1 ? own.handler : 0;
 	if (fronts->full >> other & 1 && dt_goes_elsewhere(fronts, other) != was_elsewhere)
 		put_in_front(control, other, more, NULL);
 	loads_passed_stack(control);
@@ -381,7 +383,8 @@ uint64_t front_handle(uint64_t agent, uint32_t signal, struct handler_info *info
 		return 0;
 	}
 	front_show(control, info, context);
-	if (fronts->actions[index].handler <= 1 && !(fronts->full >> index & 1))
+	if (fronts->actions[index].handler <= 1 && !(fronts->full >> index & 1) &&
+	    fronts->last[index])
 		return fronts->last[index]; /* it was taken away since the signal came */
 	if (fronts->actions[index].handler <= 1)
 		return handler_chain(control, &fronts->actions[index], signal, info, context);
