@@ -33,6 +33,7 @@ __asm__(".text\n.balign 4096\n.globl wide_text\nwide_text:\n"
 extern const uint8_t wide_text[PAGES * DT_PAGE];
 
 static atomic_bool *ready; /* shared: the child runs on its own stack */
+static atomic_bool *grown; /* likewise: that stack has more memory behind it */
 static pid_t child;
 static struct proc *proc;
 static uint8_t *stacks[STACKS]; /* the child runs on the first */
@@ -44,11 +45,34 @@ static void child_sleeps(void)
 		pause();
 }
 
+static void put_place(uint8_t *at, unsigned place)
+{
+	uint64_t word = PLACE(place) + 1;
+
+	memcpy(at, &word, sizeof(word));
+}
+
+/* By a page of the same mapping, and one that the kernel keeps apart; both with a place. */
+static void grow(int number)
+{
+	uint8_t *end = stacks[0] + STACK_SIZE, *behind = end + DT_PAGE;
+	const int rights = PROT_READ | PROT_WRITE;
+
+	(void)number;
+	mprotect(end, DT_PAGE, rights);
+	mmap(behind, DT_PAGE, rights,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+	put_place(end + DT_PAGE / 2, 9);
+	put_place(behind + DT_PAGE / 2, 10);
+	*grown = true;
+}
+
 static void start(void)
 {
 	static ucontext_t context;
 
-	*ready = false;
+	*ready = *grown = false;
+	signal(SIGUSR1, grow);
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
@@ -210,14 +234,50 @@ static void test_stacks_in_a_row(void **state)
 	assert_true(ranges[3].hit);
 }
 
+/* (P4) A stack in a heap that has grown after the list of mappings was read. */
+static void find_in_grown_stack(bool can_ask)
+{
+	struct stack_scan_range ranges[] = { { .start = PLACE(9), .end = PLACE(9) + 8 },
+					     { .start = PLACE(10), .end = PLACE(10) + 8 } };
+	struct stack_scan scan = { 0 };
+	struct stop *stop = NULL;
+
+	start();
+	assert_null(stack_scan_begin(&scan, proc, ranges, 2));
+	if (!can_ask) {
+		close(scan.maps_fd);
+		scan.maps_fd = -1;
+	}
+	assert_int_equal(kill(child, SIGUSR1), 0);
+	while (!*grown)
+		assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
+	assert_null(stop_all(proc, STOP_TIMEOUT_MS, &stop));
+	assert_null(stack_scan_stacks(&scan, stop));
+	stop_release(stop, NULL);
+	stack_scan_end(&scan);
+	assert_true(ranges[0].hit);
+	assert_true(ranges[1].hit);
+}
+
+static void test_stack_that_has_grown(void **state)
+{
+	find_in_grown_stack(true);
+}
+
+static void test_stack_that_has_grown_without_questions(void **state)
+{
+	find_in_grown_stack(false);
+}
+
 static int setup(void **state)
 {
 	ready = mmap(NULL, DT_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (ready == MAP_FAILED)
 		return -1;
+	grown = ready + 1;
 	for (size_t i = 0; i < STACKS; i++) {
 		/* pages without rights apart: neighbours would be one mapping */
-		uint8_t *at = mmap(NULL, STACK_SIZE + DT_PAGE, PROT_NONE,
+		uint8_t *at = mmap(NULL, STACK_SIZE + 3 * DT_PAGE, PROT_NONE,
 				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 		if (at == MAP_FAILED || mprotect(at, STACK_SIZE, PROT_READ | PROT_WRITE))
@@ -233,6 +293,8 @@ int main(void)
 		cmocka_unit_test_teardown(test_unshare, end),
 		cmocka_unit_test_teardown(test_read_changed, end),
 		cmocka_unit_test_teardown(test_stacks_in_a_row, end),
+		cmocka_unit_test_teardown(test_stack_that_has_grown, end),
+		cmocka_unit_test_teardown(test_stack_that_has_grown_without_questions, end),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

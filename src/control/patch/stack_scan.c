@@ -2,12 +2,14 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "shared/sorted.h"
 #include "control/base/cleanup.h"
+#include "control/proc/proc_status.h"
 
 #define RED_ZONE 128u
 #define STACK_MAX (16ULL << 20) /* a larger "stack" is a heap with coroutines */
@@ -36,6 +38,7 @@ struct error *stack_scan_begin(struct stack_scan *scan, struct proc *proc,
 	if (err)
 		return err;
 	s.buffer = malloc(BUFFER_SIZE);
+	s.maps_fd = s.buffer ? proc_status_open(proc->pid, "maps", O_RDONLY) : -1;
 	if (!s.buffer || !vec_reserve(&s.covered, 256) || !vec_reserve(&s.current, 256) ||
 	    !vec_reserve(&s.found, 256)) {
 		stack_scan_end(&s);
@@ -50,6 +53,8 @@ struct error *stack_scan_begin(struct stack_scan *scan, struct proc *proc,
 void stack_scan_end(struct stack_scan *scan)
 {
 	maps_free(&scan->maps);
+	if (scan->buffer && scan->maps_fd >= 0)
+		close(scan->maps_fd);
 	free(scan->buffer);
 	vec_free(&scan->covered);
 	vec_free(&scan->current);
@@ -82,29 +87,54 @@ struct stack_scan_range *stack_scan_find_thread(const struct stack_scan *scan, u
 	return range && range->is_called ? NULL : range;
 }
 
+/* Where such memory ends by the list: it may consist of several mappings. */
+static uint64_t end_in_list(const struct stack_scan *scan, const struct mapping *m)
+{
+	const struct mapping *end = scan->maps.items + scan->maps.count;
+	const struct mapping *next = m + 1;
+
+	for (; next < end && next->start.v == m->end.v && mapping_is_private_data(next); next++)
+		m = next;
+	return m->end.v;
+}
+
+/* Nobody maps anything while all threads are held. */
+static struct error *read_again(struct stack_scan *scan)
+{
+	struct maps fresh = { 0 };
+	struct error *err = maps_read(scan->proc, &fresh);
+
+	if (err)
+		return err;
+	maps_free(&scan->maps);
+	scan->maps = fresh;
+	scan->fresh = true;
+	return NULL;
+}
+
 /* The stack that an rsp points into; empty if rsp is not mapped. */
 static struct error *find_stack(struct stack_scan *scan, uint64_t rsp,
 				struct stack_scan_stack *ret_stack)
 {
 	const struct mapping *m = maps_find(&scan->maps, taddr_of(rsp));
+	uint64_t start, end;
+	bool known = m && maps_find_end(scan->maps_fd, m->end, rsp + STACK_MAX, &end);
 
-	if (!m && !scan->fresh) { /* mapped since our list was read? */
-		struct maps fresh = { 0 };
-		struct error *err = maps_read(scan->proc, &fresh);
+	*ret_stack = (struct stack_scan_stack){ 0, 0 };
+	if (!known && !scan->fresh) { /* mapped since our list was read, or an old kernel */
+		struct error *err = read_again(scan);
 
 		if (err)
 			return err;
-		maps_free(&scan->maps);
-		scan->maps = fresh;
-		scan->fresh = true; /* nobody maps anything while all threads are held */
 		m = maps_find(&scan->maps, taddr_of(rsp));
 	}
-	*ret_stack = (struct stack_scan_stack){ 0, 0 };
 	if (!m)
 		return NULL;
-	ret_stack->start = (rsp < m->start.v + RED_ZONE ? m->start.v : rsp - RED_ZONE) & ~7ULL;
-	ret_stack->end =
-		m->end.v - ret_stack->start > STACK_MAX ? ret_stack->start + STACK_MAX : m->end.v;
+	if (!known)
+		end = end_in_list(scan, m);
+	start = (rsp < m->start.v + RED_ZONE ? m->start.v : rsp - RED_ZONE) & ~7ULL;
+	ret_stack->start = start;
+	ret_stack->end = end - start > STACK_MAX ? start + STACK_MAX : end;
 	return NULL;
 }
 

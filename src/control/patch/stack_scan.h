@@ -6,6 +6,9 @@
  * thread on an alternate stack has left another stack behind: its signal frame says which, and that
  * stack is read too.
  *
+ * (H9) A stack ends where memory of its kind ends in the stop: a heap with stacks of coroutines, or
+ * with alternate stacks, may have grown since the list was read.
+ *
  * With frames_only, only the saved RIP of each signal frame counts. That is enough for our own
  * code: the only return addresses into it are those of its calls of the agent and of shared code,
  * and a thread in such a call shows it by its RIP. It is also necessary: every thread that ever hit
@@ -40,6 +43,7 @@ struct stack_scan {
 	size_t count;
 	bool frames_only;
 	struct maps maps;
+	int maps_fd; /* /proc/PID/maps; -1: can't be opened. Valid while there is a buffer */
 	bool fresh; /* the mappings were read in this stop */
 	uint8_t *buffer;
 	/* read already, and being read (both sorted, not overlapping); to be read next */

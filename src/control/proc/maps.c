@@ -182,6 +182,22 @@ bool maps_confirm(const struct proc *proc, const struct mapping *mapping)
 	       makedev(query.dev_major, query.dev_minor) == mapping->device;
 }
 
+bool maps_find_end(int fd, taddr at, uint64_t limit, uint64_t *ret_end)
+{
+	const uint64_t data = QUERY_READABLE | QUERY_WRITABLE;
+
+	for (*ret_end = at.v; *ret_end < limit;) {
+		struct maps_query query = { .size = sizeof(query), .query_addr = *ret_end };
+
+		if (fd < 0 || ioctl(fd, MAPS_QUERY, &query))
+			return fd >= 0 && errno == ENOENT;
+		if (query.inode || (query.vma_flags & (data | QUERY_SHARED)) != data)
+			return true;
+		*ret_end = query.vma_end;
+	}
+	return true;
+}
+
 void maps_free(struct maps *maps)
 {
 	for (size_t i = 0; i < maps->count; i++)
