@@ -111,6 +111,94 @@ def test_a_page_that_nobody_brings(dyntrace, start):
     target.process.wait()
 
 
+SPARSE = r"""
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include "handshake.h"
+#define PAGE 4096UL
+#define PAGES 32
+#define STACK 8
+
+static int fd, arguments;
+static char **values;
+static volatile long served;
+static ucontext_t here, there;
+
+__attribute__((noipa)) void take(const char *text) { __asm__ volatile("" : : "r"(text)); }
+
+static void *serve(void *unused)
+{
+	static char page[PAGE];
+	struct uffd_msg message;
+
+	while (read(fd, &message, sizeof(message)) == sizeof(message)) {
+		struct uffdio_copy copy = { .dst = message.arg.pagefault.address & ~(PAGE - 1), .src = (unsigned long)page,
+					    .len = PAGE };
+
+		served++;
+		ioctl(fd, UFFDIO_COPY, &copy); /* now the other thread goes on */
+	}
+	return unused;
+}
+
+static void on_coroutine(void)
+{
+	long before = served;
+
+	handshake(arguments, values);
+	take("from a coroutine");
+	handshake(arguments, values);
+	printf("%ld\n", served - before);
+}
+
+/* A heap whose pages the program brings, with the stack of a coroutine in it. */
+int main(int argc, char **argv)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	char *base = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uffdio_register all = { .range = { (unsigned long)base, PAGES * PAGE }, .mode = UFFDIO_REGISTER_MODE_MISSING };
+	pthread_t thread;
+
+	arguments = argc, values = argv;
+	fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &all))
+		return 77;
+	pthread_create(&thread, NULL, serve, NULL);
+	for (int i = 0; i < PAGES; i += i < STACK ? 1 : 10)
+		base[i * PAGE] = 1;
+	getcontext(&there);
+	there.uc_stack.ss_sp = base;
+	there.uc_stack.ss_size = STACK * PAGE;
+	there.uc_link = &here;
+	makecontext(&there, on_coroutine, 0);
+	swapcontext(&here, &there);
+	return 0;
+}
+"""
+
+
+def test_a_stack_among_pages_that_are_not_there(dyntrace, processes, scratch):
+    """(P10) dyntrace looks through stacks while all threads are held, also the one that would bring the pages."""
+    path = os.path.join(scratch, "sparse")
+    subprocess.run(["gcc", "-O1", "-g", "-pthread", "-I", os.path.join(ROOT, "tests", "programs"), "-o", path, "-x", "c", "-"],
+                   input=SPARSE, text=True, check=True)
+    if subprocess.run([path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode == 77:
+        pytest.skip("no userfaultfd here")
+    target = Program(processes, path, []).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "take").wait_told()
+    target.go().wait_ready()
+    trace = tracing.stop()
+    assert [event.fields["text"] for event in trace.named("take_entry")] == ["from a coroutine"]
+    assert target.finish() == "0\n"
+
+
 LENGTHS = 40  # of NEIGHBOURS
 NEIGHBOURS = r"""
 #include <fcntl.h>

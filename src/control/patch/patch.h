@@ -164,8 +164,6 @@ struct error *patch_search_begin(struct patch_search *search, struct proc *proc,
 				 const struct patch_range *ranges, size_t count);
 /* As patch_find_threads. */
 struct error *patch_search_threads(struct patch_search *search, struct stop *stop, bool *ret_found);
-/* The mappings that the search has read. */
-const struct maps *patch_search_maps(const struct patch_search *search);
 void patch_search_end(struct patch_search *search);
 
 /* Is a held thread in one of the ranges: by its RIP, its stack pointer, or the RIP in a signal

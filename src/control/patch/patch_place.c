@@ -50,6 +50,7 @@ struct batch {
 	struct exchange exchange;
 	struct redirect redirect;
 	struct pages pages;
+	struct maps maps; /* as they were before the stop */
 	struct stack_scan scan;
 	/* the inside of sites.items[owner], without the bytes where threads run into an old trap */
 	struct stack_scan_range *ranges;
@@ -64,6 +65,7 @@ static void batch_free(struct batch *batch)
 	redirect_end(&batch->redirect);
 	sites_free(&batch->sites);
 	pages_free(&batch->pages);
+	maps_free(&batch->maps);
 	stack_scan_end(&batch->scan);
 	free(batch->ranges);
 	free(batch->busy);
@@ -80,7 +82,7 @@ static bool is_private(const struct maps *maps, taddr at)
 
 static void check_mapping(const struct batch *batch, struct patch_site *site)
 {
-	const struct maps *maps = &batch->scan.maps;
+	const struct maps *maps = &batch->maps;
 	taddr last = taddr_add(site->address, site->length - 1);
 
 	if (!maps_find(maps, site->address) || !maps_find(maps, last))
@@ -150,6 +152,8 @@ static struct error *batch_begin(struct proc *proc, struct patch_site *const *al
 	err = create_pages(batch);
 	if (!err)
 		err = stack_scan_begin(&batch->scan, proc, batch->ranges, batch->range_count);
+	if (!err)
+		err = maps_read(proc, &batch->maps);
 	for (size_t i = 0; !err && i < n; i++)
 		check_mapping(batch, batch->sites.items[i]);
 	return err;
@@ -457,7 +461,7 @@ static struct error *place_try(struct proc *proc, struct stop *held,
 	if (err || !has_planned(&batch))
 		return err;
 	if (!held) {
-		pages_unshare(&batch.pages, proc, &batch.scan.maps);
+		pages_unshare(&batch.pages, proc, &batch.maps);
 		err = stop_all_or_quit(proc, STOP_TIMEOUT_MS, &batch.stop);
 	}
 	if (!err && also)

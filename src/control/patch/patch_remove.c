@@ -407,11 +407,6 @@ void patch_search_end(struct patch_search *search)
 	*search = (struct patch_search){ 0 };
 }
 
-const struct maps *patch_search_maps(const struct patch_search *search)
-{
-	return &search->scan->maps;
-}
-
 /* `by_rip`: looks at the threads' own registers, too. */
 static struct error *search_threads(struct patch_search *search, struct stop *stop, bool by_rip,
 				    bool *ret_found)

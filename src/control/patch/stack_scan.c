@@ -2,14 +2,12 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "shared/sorted.h"
 #include "control/base/cleanup.h"
-#include "control/proc/proc_status.h"
 
 #define RED_ZONE 128u
 #define STACK_MAX (16ULL << 20) /* a larger "stack" is a heap with coroutines */
@@ -33,12 +31,9 @@ struct error *stack_scan_begin(struct stack_scan *scan, struct proc *proc,
 			       struct stack_scan_range *ranges, size_t count)
 {
 	struct stack_scan s = { .proc = proc, .ranges = ranges, .count = count };
-	struct error *err = maps_read(proc, &s.maps);
 
-	if (err)
-		return err;
 	s.buffer = malloc(BUFFER_SIZE);
-	s.maps_fd = s.buffer ? proc_status_open(proc->pid, "maps", O_RDONLY) : -1;
+	stack_memory_open(&s.memory, proc);
 	if (!s.buffer || !vec_reserve(&s.covered, 256) || !vec_reserve(&s.current, 256) ||
 	    !vec_reserve(&s.found, 256)) {
 		stack_scan_end(&s);
@@ -52,9 +47,7 @@ struct error *stack_scan_begin(struct stack_scan *scan, struct proc *proc,
 
 void stack_scan_end(struct stack_scan *scan)
 {
-	maps_free(&scan->maps);
-	if (scan->buffer && scan->maps_fd >= 0)
-		close(scan->maps_fd);
+	stack_memory_close(&scan->memory);
 	free(scan->buffer);
 	vec_free(&scan->covered);
 	vec_free(&scan->current);
@@ -87,54 +80,19 @@ struct stack_scan_range *stack_scan_find_thread(const struct stack_scan *scan, u
 	return range && range->is_called ? NULL : range;
 }
 
-/* Where such memory ends by the list: it may consist of several mappings. */
-static uint64_t end_in_list(const struct stack_scan *scan, const struct mapping *m)
-{
-	const struct mapping *end = scan->maps.items + scan->maps.count;
-	const struct mapping *next = m + 1;
-
-	for (; next < end && next->start.v == m->end.v && mapping_is_private_data(next); next++)
-		m = next;
-	return m->end.v;
-}
-
-/* Nobody maps anything while all threads are held. */
-static struct error *read_again(struct stack_scan *scan)
-{
-	struct maps fresh = { 0 };
-	struct error *err = maps_read(scan->proc, &fresh);
-
-	if (err)
-		return err;
-	maps_free(&scan->maps);
-	scan->maps = fresh;
-	scan->fresh = true;
-	return NULL;
-}
-
 /* The stack that an rsp points into; empty if rsp is not mapped. */
 static struct error *find_stack(struct stack_scan *scan, uint64_t rsp,
-				struct stack_scan_stack *ret_stack)
+				struct stack_range *ret_stack)
 {
-	const struct mapping *m = maps_find(&scan->maps, taddr_of(rsp));
-	uint64_t start, end;
-	bool known = m && maps_find_end(scan->maps_fd, m->end, rsp + STACK_MAX, &end);
+	struct error *err = stack_memory_find(&scan->memory, rsp, ret_stack);
 
-	*ret_stack = (struct stack_scan_stack){ 0, 0 };
-	if (!known && !scan->fresh) { /* mapped since our list was read, or an old kernel */
-		struct error *err = read_again(scan);
-
-		if (err)
-			return err;
-		m = maps_find(&scan->maps, taddr_of(rsp));
-	}
-	if (!m)
-		return NULL;
-	if (!known)
-		end = end_in_list(scan, m);
-	start = (rsp < m->start.v + RED_ZONE ? m->start.v : rsp - RED_ZONE) & ~7ULL;
-	ret_stack->start = start;
-	ret_stack->end = end - start > STACK_MAX ? start + STACK_MAX : end;
+	if (err || ret_stack->start == ret_stack->end)
+		return err;
+	if (rsp > ret_stack->start + RED_ZONE)
+		ret_stack->start = rsp - RED_ZONE;
+	ret_stack->start &= ~7ULL;
+	if (ret_stack->end - ret_stack->start > STACK_MAX)
+		ret_stack->end = ret_stack->start + STACK_MAX;
 	return NULL;
 }
 
@@ -145,7 +103,7 @@ static size_t first_behind(const struct stack_scan_stacks *stacks, uint64_t addr
 }
 
 static bool is_covered(const struct stack_scan_stacks *stacks,
-		       const struct stack_scan_stack *stack)
+		       const struct stack_range *stack)
 {
 	size_t n = first_behind(stacks, stack->start);
 
@@ -156,7 +114,7 @@ static bool is_covered(const struct stack_scan_stacks *stacks,
 /* Notes a stack that has to be read. */
 static struct error *add_stack(struct stack_scan *scan, uint64_t rsp)
 {
-	struct stack_scan_stack stack;
+	struct stack_range stack;
 	struct error *err = find_stack(scan, rsp, &stack);
 
 	if (err || stack.start >= stack.end || is_covered(&scan->covered, &stack) ||
@@ -169,7 +127,7 @@ static struct error *add_stack(struct stack_scan *scan, uint64_t rsp)
 
 static int by_stack(const void *a, const void *b)
 {
-	const struct stack_scan_stack *x = a, *y = b;
+	const struct stack_range *x = a, *y = b;
 
 	return (x->start > y->start) - (x->start < y->start);
 }
@@ -181,7 +139,7 @@ static void join_stacks(struct stack_scan_stacks *stacks)
 
 	qsort(stacks->items, stacks->count, sizeof(*stacks->items), by_stack);
 	for (size_t i = 0; i < stacks->count; i++) {
-		struct stack_scan_stack stack = stacks->items[i];
+		struct stack_range stack = stacks->items[i];
 
 		if (kept && stack.start < stacks->items[kept - 1].end) {
 			if (stack.end > stacks->items[kept - 1].end)
@@ -194,13 +152,14 @@ static void join_stacks(struct stack_scan_stacks *stacks)
 }
 
 /* Adds to `pieces` the parts of the stack that are not covered. */
-static bool push_uncovered(const struct stack_scan_stacks *covered, struct stack_scan_stack stack,
+static bool push_uncovered(const struct stack_scan_stacks *covered, struct stack_range stack,
 			   struct stack_scan_stacks *pieces)
 {
 	for (size_t i = first_behind(covered, stack.start);
 	     i < covered->count && covered->items[i].start < stack.end; i++) {
-		struct stack_scan_stack before = { stack.start, covered->items[i].start };
+		struct stack_range before = stack;
 
+		before.end = covered->items[i].start;
 		if (before.start < before.end && !vec_push(pieces, before))
 			return false;
 		stack.start = covered->items[i].end;
@@ -269,20 +228,19 @@ static struct error *judge_words(struct stack_scan *scan, const uint64_t *words,
 	return NULL;
 }
 
-/* Reads one stack in pieces; it may end earlier than its mapping did. */
-static struct error *stack_scan_one(struct stack_scan *scan, struct stack_scan_stack stack)
+/* Reads pages in pieces. */
+static struct error *scan_used(struct stack_scan *scan, const struct stack_range *used)
 {
 	size_t kept = (FRAME_WORDS - 1) * 8;
 
-	assert(stack.start % 8 == 0 && stack.start < stack.end);
 	memset(scan->buffer, 0, kept);
-	for (uint64_t at = stack.start; at < stack.end;) {
+	for (uint64_t at = used->start; at < used->end;) {
 		size_t want = BUFFER_SIZE - kept;
 		ssize_t got;
 		struct error *err;
 
-		if (want > stack.end - at)
-			want = stack.end - at;
+		if (want > used->end - at)
+			want = used->end - at;
 		got = pread(scan->proc->mem_fd, scan->buffer + kept, want, (off_t)at);
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -298,9 +256,32 @@ static struct error *stack_scan_one(struct stack_scan *scan, struct stack_scan_s
 	return NULL;
 }
 
+/* Reads one stack. */
+static struct error *scan_one(struct stack_scan *scan, struct stack_range rest)
+{
+	struct error *err = NULL;
+
+	assert(rest.start % 8 == 0 && rest.start < rest.end);
+	while (!err && rest.start < rest.end) {
+		struct stack_range used = stack_memory_used(&scan->memory, &rest);
+
+		err = scan_used(scan, &used);
+		rest.start = used.end;
+	}
+	return err;
+}
+
+/* Does all of the stack exist? */
+static bool is_whole(const struct stack_scan *scan, const struct stack_range *stack)
+{
+	struct stack_range used = stack_memory_used(&scan->memory, stack);
+
+	return used.start == stack->start && used.end == stack->end;
+}
+
 /* Reads small stacks, from `from` on, by one system call. *ret_count: so many; 0: read the first by
  * itself. */
-static struct error *stack_scan_some(struct stack_scan *scan, size_t from, size_t *ret_count)
+static struct error *scan_some(struct stack_scan *scan, size_t from, size_t *ret_count)
 {
 	struct mem_piece pieces[MEM_PIECES_MAX];
 	size_t kept = (FRAME_WORDS - 1) * 8, used = 0, count = 0;
@@ -308,10 +289,10 @@ static struct error *stack_scan_some(struct stack_scan *scan, size_t from, size_
 
 	*ret_count = 0;
 	for (size_t i = from; i < scan->current.count && count < MEM_PIECES_MAX; i++) {
-		const struct stack_scan_stack *stack = &scan->current.items[i];
+		const struct stack_range *stack = &scan->current.items[i];
 		size_t size = stack->end - stack->start;
 
-		if (size % 8 || size > BUFFER_SIZE - kept - used)
+		if (size % 8 || size > BUFFER_SIZE - kept - used || !is_whole(scan, stack))
 			break;
 		memset(scan->buffer + used, 0, kept);
 		pieces[count++] = (struct mem_piece){ taddr_of(stack->start),
@@ -335,25 +316,22 @@ static struct error *scan_round(struct stack_scan *scan)
 	size_t count;
 
 	for (size_t i = 0; !err && i < scan->current.count; i += count ? count : 1) {
-		err = stack_scan_some(scan, i, &count);
+		err = scan_some(scan, i, &count);
 		if (!err && !count)
-			err = stack_scan_one(scan, scan->current.items[i]);
+			err = scan_one(scan, scan->current.items[i]);
 	}
 	return err;
 }
 
 struct error *stack_scan_stacks(struct stack_scan *scan, struct stop *stop)
 {
-	struct error *err = NULL;
-	uint8_t byte;
+	struct error *err = mem_open(scan->proc);
 
 	assert(stop); /* the stacks of running threads change while they are read */
 	scan->covered.count = scan->current.count = scan->found.count = 0;
-	scan->fresh = false;
+	stack_memory_begin(&scan->memory);
 	for (size_t i = 0; i < scan->count; i++)
 		scan->ranges[i].hit = false;
-	if (scan->maps.count) /* opens /proc/PID/mem if it isn't open yet */
-		err = mem_read(scan->proc, scan->maps.items[0].start, &byte, 1);
 	for (size_t i = 0; !err && i < stop_thread_count(stop); i++)
 		err = add_stack(scan, stop_thread_rsp(stop, i).v);
 	for (int round = 0; !err && scan->found.count && round < ROUNDS_MAX; round++) {

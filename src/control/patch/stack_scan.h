@@ -6,9 +6,6 @@
  * thread on an alternate stack has left another stack behind: its signal frame says which, and that
  * stack is read too.
  *
- * (H9) A stack ends where memory of its kind ends in the stop: a heap with stacks of coroutines, or
- * with alternate stacks, may have grown since the list was read.
- *
  * With frames_only, only the saved RIP of each signal frame counts. That is enough for our own
  * code: the only return addresses into it are those of its calls of the agent and of shared code,
  * and a thread in such a call shows it by its RIP. It is also necessary: every thread that ever hit
@@ -18,7 +15,7 @@
 #define DYNTRACE_STACK_SCAN_H
 
 #include "control/stop/stop.h"
-#include "control/proc/proc.h"
+#include "stack_memory.h"
 
 /* [start, end) of addresses to look for; `owner` is the caller's. */
 struct stack_scan_range {
@@ -28,12 +25,8 @@ struct stack_scan_range {
 	bool hit;
 };
 
-struct stack_scan_stack {
-	uint64_t start, end;
-};
-
 struct stack_scan_stacks {
-	struct stack_scan_stack *items;
+	struct stack_range *items;
 	size_t count, room;
 };
 
@@ -42,15 +35,13 @@ struct stack_scan {
 	struct stack_scan_range *ranges; /* sorted, not overlapping */
 	size_t count;
 	bool frames_only;
-	struct maps maps;
-	int maps_fd; /* /proc/PID/maps; -1: can't be opened. Valid while there is a buffer */
-	bool fresh; /* the mappings were read in this stop */
+	struct stack_memory memory;
 	uint8_t *buffer;
 	/* read already, and being read (both sorted, not overlapping); to be read next */
 	struct stack_scan_stacks covered, current, found;
 };
 
-/* Before the stop: sorts the ranges (which stay the caller's), reads the mappings, takes memory. */
+/* Before the stop: sorts the ranges (which stay the caller's), takes memory. */
 struct error *stack_scan_begin(struct stack_scan *scan, struct proc *proc,
 			       struct stack_scan_range *ranges, size_t count);
 void stack_scan_end(struct stack_scan *scan);

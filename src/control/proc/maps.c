@@ -160,42 +160,39 @@ bool maps_claim(struct maps *maps, taddr at, uint64_t size)
 	return true;
 }
 
-static uint64_t query_flags(const struct mapping *mapping)
+bool maps_ask(int fd, taddr at, struct mapping *ret_mapping)
 {
-	return (mapping->prot & PROT_READ ? QUERY_READABLE : 0) |
-	       (mapping->prot & PROT_WRITE ? QUERY_WRITABLE : 0) |
-	       (mapping->prot & PROT_EXEC ? QUERY_EXECUTABLE : 0) |
-	       (mapping->shared ? QUERY_SHARED : 0);
+	struct maps_query query = { .size = sizeof(query), .query_addr = at.v };
+
+	*ret_mapping = (struct mapping){ 0 };
+	if (fd < 0 || ioctl(fd, MAPS_QUERY, &query))
+		return fd >= 0 && errno == ENOENT;
+	*ret_mapping = (struct mapping){
+		.start = taddr_of(query.vma_start),
+		.end = taddr_of(query.vma_end),
+		.prot = (query.vma_flags & QUERY_READABLE ? PROT_READ : 0) |
+			(query.vma_flags & QUERY_WRITABLE ? PROT_WRITE : 0) |
+			(query.vma_flags & QUERY_EXECUTABLE ? PROT_EXEC : 0),
+		.shared = query.vma_flags & QUERY_SHARED,
+		.offset = query.vma_offset,
+		.device = makedev(query.dev_major, query.dev_minor),
+		.inode = query.inode,
+	};
+	return true;
 }
 
 bool maps_confirm(const struct proc *proc, const struct mapping *mapping)
 {
-	struct maps_query query = { .size = sizeof(query), .query_addr = mapping->start.v };
+	struct mapping now;
 	_cleanup_close_ int fd = -1;
 
 	if (proc->maps_current)
 		return true;
 	fd = proc_status_open(proc->pid, "maps", O_RDONLY);
-	return fd >= 0 && !ioctl(fd, MAPS_QUERY, &query) && query.vma_start == mapping->start.v &&
-	       query.vma_end == mapping->end.v && query.vma_flags == query_flags(mapping) &&
-	       query.vma_offset == mapping->offset && query.inode == mapping->inode &&
-	       makedev(query.dev_major, query.dev_minor) == mapping->device;
-}
-
-bool maps_find_end(int fd, taddr at, uint64_t limit, uint64_t *ret_end)
-{
-	const uint64_t data = QUERY_READABLE | QUERY_WRITABLE;
-
-	for (*ret_end = at.v; *ret_end < limit;) {
-		struct maps_query query = { .size = sizeof(query), .query_addr = *ret_end };
-
-		if (fd < 0 || ioctl(fd, MAPS_QUERY, &query))
-			return fd >= 0 && errno == ENOENT;
-		if (query.inode || (query.vma_flags & (data | QUERY_SHARED)) != data)
-			return true;
-		*ret_end = query.vma_end;
-	}
-	return true;
+	return maps_ask(fd, mapping->start, &now) && taddr_equal(now.start, mapping->start) &&
+	       taddr_equal(now.end, mapping->end) && now.prot == mapping->prot &&
+	       now.shared == mapping->shared && now.offset == mapping->offset &&
+	       now.inode == mapping->inode && now.device == mapping->device;
 }
 
 void maps_free(struct maps *maps)

@@ -18,7 +18,7 @@ void mem_set_stopped_thread(struct proc *proc, pid_t tid)
 	proc->poke_tid = tid;
 }
 
-static struct error *mem_open(struct proc *proc)
+struct error *mem_open(struct proc *proc)
 {
 	if (proc->mem_fd >= 0)
 		return NULL;

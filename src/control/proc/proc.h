@@ -124,6 +124,8 @@ struct error *proc_cmdline(const struct proc *proc, char **ret_line);
  * PTRACE_POKETEXT on the thread of mem_set_stopped_thread. */
 struct error *mem_read(struct proc *proc, taddr from, void *to, size_t n);
 struct error *mem_write(struct proc *proc, taddr to, const void *from, size_t n);
+/* They open /proc/PID/mem when they first need it; this does it before. */
+struct error *mem_open(struct proc *proc);
 /* Names the thread that PTRACE_POKETEXT may use; stop_* and stop_release set it. 0: none. */
 void mem_set_stopped_thread(struct proc *proc, pid_t tid);
 
@@ -171,6 +173,9 @@ bool mapping_is_private_data(const struct mapping *mapping);
 bool maps_has_exactly(const struct maps *maps, taddr at, uint64_t size);
 /* Marks a free range as mapped, for later searches. False: out of memory. */
 bool maps_claim(struct maps *maps, taddr at, uint64_t size);
+/* The one mapping that has the address now, without its path, by an open /proc/PID/maps; empty:
+ * none has. False: the kernel can't say (before Linux 6.11). */
+bool maps_ask(int fd, taddr at, struct mapping *ret_mapping);
 /* (S15) Nothing is unmapped or dropped by a line that was read before the stop and that the kernel
  * doesn't confirm in it.
  *

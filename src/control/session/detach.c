@@ -270,6 +270,7 @@ static struct error *try_unmap(const struct session *session, struct proc *proc,
 {
 	_cleanup_(patch_search_end) struct patch_search search = { 0 };
 	_cleanup_(cleanup_stop) struct stop *stop = NULL;
+	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct error *error = stop_all(proc, STOP_TIMEOUT_MS, &stop);
 	bool found = false;
 
@@ -277,8 +278,10 @@ static struct error *try_unmap(const struct session *session, struct proc *proc,
 		error = patch_search_begin(&search, proc, ranges, range_count);
 	if (!error)
 		error = look_inside(session, proc, stop, &search, &found);
+	if (!error && !found)
+		error = maps_read(proc, &maps);
 	if (!error && !found) {
-		proc->maps_before = patch_search_maps(&search);
+		proc->maps_before = &maps;
 		proc->maps_current = true;
 		error = unmap_held(session, proc, stop);
 		proc->maps_before = NULL;
