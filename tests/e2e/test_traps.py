@@ -9,6 +9,7 @@ import pytest
 from kills import kill_at, steps_that_map, trace_words
 from harness import Program, Snapshot, Trace, maps, status, text, until
 from stepper import Stepper
+from test_plain_loads import has_handlers
 
 CALLS = 10
 ATTACHES = 12
@@ -41,6 +42,19 @@ def test_started_with_all_of_them(dyntrace, program_path):
     result, trace = dyntrace.trace("--probe", "lone", "--", program_path("traps"), "--calls", CALLS, *modes)
     assert result.stdout == "".join(f"{mode} ok\n" for mode in modes)
     assert len(trace.events) == sum(MODES.values()) * CALLS
+
+
+def test_trap_after_plain_loads(daemon, program):
+    """Plain loads have put a handler of dyntrace's with all signals blocked in front of SIGBUS and SIGSEGV (X4): what counts is the
+    program's own."""
+    target = program("traps", "--calls", CALLS, "plain", "meets").wait_ready()
+    daemon.add(f"{target.pid}:say", "-t", "str(arg0)")
+    until(lambda: has_handlers(target.pid), "handlers in front")
+    assert "lone is placed by a trap" in daemon("add", f"{target.pid}:lone", status=None).stderr
+    target.go().wait_ready()
+    assert daemon.finish(target.pid).names() == {"lone": MODES["plain"] * CALLS}
+    target.go()
+    assert target.finish() == "plain ok\nmeets ok\n"
 
 
 def test_signals_while_a_trap_is_handled(dyntrace, program_path):

@@ -224,10 +224,11 @@ static struct error *check_handlers(struct session *session, struct stop *stop, 
 		struct dt_sigaction action;
 
 		error = get_action(session->proc, stop, traps, signal, &action);
-		if (!error && signal == DT_SIGTRAP) {
+		if (!error)
+			error = fronts_own_action(session, signal, &action);
+		if (!error && signal == DT_SIGTRAP)
 			*ret_own = action;
-			error = fronts_own_action(session, signal, ret_own);
-		} else if (!error && action.handler > 1 && (action.mask & DT_SIGTRAP_BIT))
+		else if (!error && action.handler > 1 && (action.mask & DT_SIGTRAP_BIT))
 			error = error_new(ERROR_REFUSED, "its handler of signal %u blocks SIGTRAP",
 					  signal);
 	}
