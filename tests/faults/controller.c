@@ -379,6 +379,8 @@ void controller_run(const struct operation *operation, const struct wanted *want
 		error_free(error);
 		if (!verdict->report.fired)
 			trouble("an error without a failure: %s", verdict->error);
+		else if (!wanted->onward && !strcmp(verdict->report.name, "remote_choose"))
+			trouble("it isn't tried again: %s", verdict->error);
 		if (operation->adds && !wanted->onward && !verdict->report.killed &&
 		    sum_text(&f) != f.text)
 			trouble("it failed, and its probe is in the text");
@@ -490,6 +492,23 @@ static struct error *act_add_count(struct fixture *f)
 	return add_and_free(f, &(struct tracepoint_spec){ .location = "work_10",
 							  .tracer = "count",
 							  .kind = TRACEPOINT_FUNCTION });
+}
+
+static struct error *act_add_trap(struct fixture *f)
+{
+	return add_and_free(f, &(struct tracepoint_spec){ .location = "lone",
+							  .kind = TRACEPOINT_BARE });
+}
+
+static void judge_trap(struct fixture *f)
+{
+	for (size_t i = 0; i < session_tracepoint_count(f->session); i++) {
+		struct tracepoint_info info = session_tracepoint(f->session, i);
+
+		if (info.location && !strcmp(info.location, "lone") &&
+		    (!info.how || strcmp(info.how, "trap")))
+			trouble("the trap is %s", info.how ? info.how : "nothing");
+	}
 }
 
 /* Inside the bytes of a placed site: sites are exchanged. */
@@ -838,7 +857,7 @@ static void judge_program(struct fixture *f)
 }
 
 const struct operation operations[] = {
-	{ .name = "attach", .act = act_attach, .begins = true },
+	{ .name = "attach", .act = act_attach, .begins = true, .handles = true },
 	{ .name = "add", .act = act_add, .adds = true },
 	{ .name = "add-exits",
 	  .act = act_add_exits,
@@ -847,6 +866,7 @@ const struct operation operations[] = {
 	{ .name = "add-placed", .act = act_add_placed },
 	{ .name = "add-many", .act = act_add_many },
 	{ .name = "add-count", .act = act_add_count, .adds = true },
+	{ .name = "add-trap", .act = act_add_trap, .judge = judge_trap, .adds = true },
 	{ .name = "exchange", .act = act_exchange },
 	{ .name = "rm", .act = act_rm, .prepare = prepare_two, .subject = "alone" },
 	{ .name = "rm-shared", .act = act_rm_shared, .prepare = prepare_two, .subject = "one" },
@@ -870,14 +890,14 @@ const struct operation operations[] = {
 	  .prepare = prepare_counting,
 	  .judge = judge_counted,
 	  .execs = true },
-	{ .name = "detach", .act = act_detach, .ends = true },
+	{ .name = "detach", .act = act_detach, .ends = true, .handles = true },
 	{ .name = "end",
 	  .act = act_end,
 	  .prepare = prepare_full,
 	  .ends = true,
 	  .stands = true,
 	  .writes = true },
-	{ .name = "clean", .act = act_clean, .kills = true, .ends = true },
+	{ .name = "clean", .act = act_clean, .kills = true, .ends = true, .handles = true },
 	{ .name = "inherit", .act = act_inherit, .kills = true },
 };
 const size_t operation_count = sizeof(operations) / sizeof(operations[0]);

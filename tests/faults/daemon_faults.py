@@ -27,7 +27,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import daemon_harness  # noqa: E402
 import harness  # noqa: E402
 
-CLASSES = 7
+CLASSES = 8
 FAULT_DEPTH, NOTED = 24, 1 << 16  # inject.h
 ROLES = ["supervisor", "worker", "keeper", "asker"]
 THREADS, FUNCTIONS = 4, 24  # tests/programs/worker.h

@@ -58,7 +58,7 @@ struct progress {
 
 /* ---- the target ------------------------------------------------------------------------------ */
 
-static pid_t start_target(bool execs)
+static pid_t start_target(const struct operation *operation)
 {
 	char path[PATH_MAX], fd[16];
 
@@ -69,7 +69,11 @@ static pid_t start_target(bool execs)
 	pid_t pid = fork();
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		execl(path, path, execs ? "execs" : "threads", fd, "-1", NULL);
+		execl(path, path,
+		      operation->execs	 ? "execs" :
+		      operation->handles ? "handles" :
+					   "threads",
+		      fd, "-1", NULL);
 		_exit(127);
 	}
 	uint64_t until = now_ms() + TARGET_MS;
@@ -290,7 +294,7 @@ static void run(const struct operation *operation, const struct wanted *wanted)
 		 getenv("DYNTRACE_TEST_MEMORY") ? getenv("DYNTRACE_TEST_MEMORY") : "/dev/shm");
 	if (!mkdtemp(folder))
 		exit((perror(folder), 2));
-	pid_t target = start_target(operation->execs);
+	pid_t target = start_target(operation);
 	size_t size = read_state(target, before);
 	if (operation->kills)
 		run_part(PART_DIE, operation, wanted, target);

@@ -70,6 +70,7 @@ struct operation {
 	bool begins; /* there is no session before it */
 	bool stands; /* the target's threads stand still meanwhile */
 	bool execs; /* the target begins programs */
+	bool handles; /* the target has a handler of a fault (H42) */
 	bool writes; /* the trace is read afterwards */
 	bool adds; /* after an error the program's own text is as before (H32) */
 };

@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "control/remote/remote.h"
+#include "control/remote/remote_state.h"
 #include "control/stop/stop.h"
 
 const char *const fault_class_names[FAULT_CLASSES] = {
@@ -35,6 +35,7 @@ const char *const fault_class_names[FAULT_CLASSES] = {
 	[FAULT_REMOTE] = "remote",
 	[FAULT_STOP] = "stop",
 	[FAULT_TEXT] = "text",
+	[FAULT_UNFIT] = "unfit",
 };
 
 static struct {
@@ -521,3 +522,29 @@ PART(FAULT_STOP, "stop", stop_thread,
 	}
 REMOTE(remote_call, struct remote *by)
 REMOTE(remote_syscall, struct stop *by)
+
+static const struct stop *asked; /* the stop whose threads remote_choose has judged; NULL: none */
+static bool are_unfit;
+
+void __real_stop_release(struct stop *stop, uint64_t *ret_us);
+void __wrap_stop_release(struct stop *stop, uint64_t *ret_us);
+void __wrap_stop_release(struct stop *stop, uint64_t *ret_us)
+{
+	asked = stop == asked ? NULL : asked;
+	__real_stop_release(stop, ret_us);
+}
+
+/* Held threads don't move: what is so at the first call of a stop is so at all of them. */
+struct error *__real_remote_choose(struct remote *remote, uint64_t *ret_top,
+				   struct thread_status *ret_status);
+struct error *__wrap_remote_choose(struct remote *remote, uint64_t *ret_top,
+				   struct thread_status *ret_status);
+struct error *__wrap_remote_choose(struct remote *remote, uint64_t *ret_top,
+				   struct thread_status *ret_status)
+{
+	if (asked != remote->stop)
+		are_unfit = fails(FAULT_UNFIT, 0, "remote_choose");
+	asked = remote->stop;
+	return are_unfit ? error_new(ERROR_UNFIT, "no thread can be borrowed (injected)") :
+			   __real_remote_choose(remote, ret_top, ret_status);
+}

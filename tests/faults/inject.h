@@ -28,6 +28,7 @@ enum fault_class {
 	FAULT_REMOTE, /* a system call in the target, which the kernel refuses */
 	FAULT_STOP,
 	FAULT_TEXT, /* a write to memory of the target */
+	FAULT_UNFIT, /* no thread of a stop can be borrowed */
 	FAULT_CLASSES
 };
 

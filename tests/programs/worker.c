@@ -4,6 +4,7 @@
  *
  *	threads MEMORY		threads call functions all the time (struct shared)
  *	execs MEMORY		the same, and programs are begun by commands in MEMORY
+ *	handles MEMORY		the same as threads, with a handler of a fault
  *	once			calls a function some times, and ends
  *	stay MEMORY		the same, before and after it is told in MEMORY to end
  *	fork SOCKET CHILD	obeys commands on SOCKET; its forked child does so on CHILD
@@ -55,6 +56,28 @@ __asm__(".pushsection .text\n"
 	".size straight, . - straight\n"
 	".popsection\n");
 
+/* Nothing but a trap fits here: behind it stands what other code jumps to, and the jump that these
+ * bytes would make leads nowhere. */
+void lone(void);
+__asm__(".pushsection .text\n"
+	".balign 64\n"
+	"	jmp	behind\n"
+	".fill	200, 1, 0xf4\n"
+	".globl lone\n"
+	".type lone, @function\n"
+	"lone: .cfi_startproc\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	".size lone, . - lone\n"
+	".type behind, @function\n"
+	"behind: .cfi_startproc\n"
+	"	.byte	5, 0, 0, 0, 0\n" /* add $0, %eax */
+	"	ret\n"
+	"	.cfi_endproc\n"
+	".size behind, . - behind\n"
+	".fill	200, 1, 0xf4\n"
+	".popsection\n");
+
 void stand_still(void);
 __attribute__((noinline, used)) void stand_still(void)
 {
@@ -82,6 +105,7 @@ static void *run_functions(void *number)
 		if (functions[f](calls, "text") != calls * (2 * f + 1) + 't')
 			abort();
 		straight();
+		lone();
 		__atomic_fetch_add(&shared->calls[thread][f].done, 1, __ATOMIC_SEQ_CST);
 	}
 	return NULL;
@@ -130,21 +154,37 @@ static int stay(int memory)
 	return status ? status : call_some();
 }
 
-static void call_for_ever(const char *memory, bool execs)
+static void end(int signal)
+{
+	_exit(8);
+}
+
+/* (H42) The agent's handler is in front of it, and never seen. */
+static void check_handler(void)
+{
+	struct sigaction action;
+
+	if (sigaction(SIGFPE, NULL, &action) || action.sa_handler != end)
+		_exit(9);
+}
+
+static void call_for_ever(const char *memory, int mode)
 {
 	pthread_t thread;
 
 	map_shared(atoi(memory));
+	if (mode == 'h')
+		signal(SIGFPE, end);
 	for (uintptr_t i = 0; i < THREADS; i++)
 		pthread_create(&thread, NULL, run_functions, (void *)i);
-	while (execs) {
-		if (__atomic_load_n(&shared->programs_wanted, __ATOMIC_SEQ_CST) >
-		    shared->programs_ended)
+	for (;;) {
+		if (mode == 'e' && __atomic_load_n(&shared->programs_wanted, __ATOMIC_SEQ_CST) >
+				     shared->programs_ended)
 			run_program(memory);
+		if (mode == 'h')
+			check_handler();
 		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
 	}
-	for (;;)
-		pause();
 }
 
 /* ---- a call that is interrupted in the middle ------------------------------------------------ */
@@ -268,8 +308,8 @@ int main(int argc, char **argv)
 		return 2;
 	if (!strcmp(argv[1], "once"))
 		return call_some();
-	if (!strcmp(argv[1], "threads") || !strcmp(argv[1], "execs"))
-		call_for_ever(argv[2], argv[1][0] == 'e');
+	if (!strcmp(argv[1], "threads") || !strcmp(argv[1], "execs") || !strcmp(argv[1], "handles"))
+		call_for_ever(argv[2], argv[1][0]);
 	if (!strcmp(argv[1], "stay"))
 		return stay(fd);
 	if (write(fd, "r", 1) != 1)

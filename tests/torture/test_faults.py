@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-OPERATIONS = ["attach", "add", "add-exits", "add-placed", "add-many", "add-count", "exchange", "rm", "rm-shared", "rm-all", "switch",
+OPERATIONS = ["attach", "add", "add-exits", "add-placed", "add-many", "add-count", "add-trap", "exchange", "rm", "rm-shared", "rm-all", "switch",
               "add-context", "snapshot", "record", "rotate", "follow-exec", "follow-stay", "follow-count", "detach", "end", "clean",
               "inherit"]
 SLICES = 2

@@ -1206,11 +1206,12 @@ static void test_restored_by_other(void **state)
 static bool is_also_due;
 static unsigned also_runs;
 
-static bool may_take_away(void *unused, const struct stop *stop)
+static struct error *may_take_away(void *unused, struct stop *stop, bool *ret_now)
 {
 	target_holds(&sites[0], sites[0].patched);
 	is_also_due = !is_also_due; /* not at the first look */
-	return !is_also_due;
+	*ret_now = !is_also_due;
+	return NULL;
 }
 
 static struct error *take_away(void *fails, struct stop *stop)
@@ -1261,6 +1262,72 @@ static void test_also_is_kept(void **state)
 	assert_false(idle);
 	assert_int_equal(also_runs, 0);
 	free_errors(2);
+}
+
+static unsigned unfit_stops; /* in which no thread can be borrowed */
+
+static struct error *borrow(void *unused, struct stop *stop)
+{
+	also_runs++;
+	target_holds(&sites[0], sites[0].original);
+	target_holds(&sites[1], sites[1].original);
+	if (!unfit_stops)
+		return NULL;
+	unfit_stops--;
+	return error_new(ERROR_UNFIT, "no thread can be borrowed");
+}
+
+/* (P9) What has changed nothing for lack of a thread is tried again in later stops, and comes
+ * before and goes behind the bytes all the same. */
+static void test_also_lacks_a_thread(void **state)
+{
+	struct patch_also also = { .run = borrow };
+	struct patch_stats stats;
+	bool idle = false;
+
+	start(child_calls, 0);
+	wait_for(is_ready);
+	make_sites(2);
+	unfit_stops = 3;
+	also_runs = 0;
+	assert_null(patch_place(target.proc, NULL, list, 2, &also, &stats));
+	assert_int_equal(stats.placed, 2);
+	assert_int_equal(also_runs, 4);
+	unfit_stops = 3;
+	assert_null(patch_remove(target.proc, list, 2, 1000, &also, &idle, &stats));
+	assert_true(idle);
+	assert_int_equal(also_runs, 8);
+	check_progress();
+}
+
+/* It stays so: no byte changes. In a caller's own stop no thread gets any further. */
+static void test_also_never_gets_a_thread(void **state)
+{
+	struct patch_also also = { .run = borrow };
+	struct patch_stats stats;
+	struct stop *stop;
+
+	start(child_calls, 0);
+	wait_for(is_ready);
+	make_sites(2);
+	for (int held = 0; held < 2; held++) {
+		unfit_stops = 1000000;
+		also_runs = 0;
+		pauses_are_short = true;
+		if (held)
+			assert_null(stop_all(target.proc, TIMEOUT_MS, &stop));
+		struct error *error = patch_place(target.proc, held ? stop : NULL, list, 2, &also,
+						  &stats);
+		if (held)
+			stop_release(stop, NULL);
+		pauses_are_short = false;
+		assert_int_equal(error_kind(error), ERROR_UNFIT);
+		error_free(error);
+		assert_true(held ? also_runs == 1 : also_runs > 1);
+		target_holds(&sites[0], sites[0].original);
+		target_holds(&sites[1], sites[1].original);
+	}
+	check_progress();
 }
 
 static void test_shared_and_unmapped(void **state)
@@ -1450,6 +1517,8 @@ int main(void)
 		TEST(test_restored_by_other),
 		TEST(test_also_comes_last),
 		TEST(test_also_is_kept),
+		TEST(test_also_lacks_a_thread),
+		TEST(test_also_never_gets_a_thread),
 		TEST(test_shared_and_unmapped),
 		TEST(test_gone),
 		TEST(test_memory_as_before),

@@ -98,8 +98,9 @@ struct patch_stats {
  * without the other. Called with all threads held. */
 struct patch_also {
 	struct error *(*run)(void *data, struct stop *stop);
-	/* False: not now; threads go on for a moment, and nothing has changed. NULL: always. */
-	bool (*may_run)(void *data, const struct stop *stop);
+	/* Asked before anything changes; NULL: `run` may come. *ret_now false, or an error: not
+	 * now, and threads go on for a moment. */
+	struct error *(*may_run)(void *data, struct stop *stop, bool *ret_now);
 	void *data;
 };
 
@@ -118,7 +119,8 @@ struct patch_also {
  * site changes the code behind them (P8): for a process that runs their code alone. The owner frees
  * the memory of a site (redirect_to) no sooner than that of the sites redirected to it.
  *
- * `also` (or NULL) runs once, in the first stop, before the text is written (P9).
+ * `also` (or NULL) runs once, in the first stop, before the text is written (P9); where it fails
+ * with ERROR_UNFIT and `held` is NULL, in a later stop.
  */
 struct error *patch_place(struct proc *proc, struct stop *held, struct patch_site **sites,
 			  size_t count, const struct patch_also *also,
@@ -131,7 +133,7 @@ struct error *patch_place(struct proc *proc, struct stop *held, struct patch_sit
  * no thread is in them and no site left alone still holds our jump (under a debugger's breakpoint).
  * Pages that equal the file again are dropped with MADV_DONTNEED, so that the target's memory is as
  * before. `also` (or NULL) runs in the stop that restores the bytes, behind them (P9), unless a
- * site left alone may hold our jump.
+ * site left alone may hold our jump; after ERROR_UNFIT, in a later one.
  */
 struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t count,
 			   unsigned timeout_ms, const struct patch_also *also, bool *ret_idle,

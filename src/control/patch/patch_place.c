@@ -29,6 +29,7 @@
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
 #include "control/proc/patience.h"
+#include "control/remote/unfit.h"
 #include "control/stop/stop.h"
 #include "exchange.h"
 #include "redirect.h"
@@ -518,14 +519,17 @@ struct error *patch_place(struct proc *proc, struct stop *held, struct patch_sit
 {
 	_cleanup_(tries_end) struct tries tries = { 0 };
 	struct patch_stats stats = { 0 };
+	unsigned unfit = 0;
 	bool again = true;
 	struct error *err = NULL;
 
 	for (unsigned ms = 1; !err && again; ms = longer_ms(ms, tries.count)) {
 		bool last = held || is_last(&tries, proc);
 
-		err = place_try(proc, held, sites, count, tries.count > 1 ? NULL : also, last,
-				&again, &stats);
+		do
+			err = place_try(proc, held, sites, count, tries.count > 1 ? NULL : also,
+					last, &again, &stats);
+		while (!held && unfit_try_again(&err, &unfit)); /* `also` has changed nothing */
 		if (!err && again)
 			pause_ms(ms);
 	}

@@ -14,6 +14,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
+#include "control/remote/unfit.h"
 #include "control/stop/stop.h"
 #include "drop.h"
 #include "pages.h"
@@ -35,7 +36,7 @@ struct removal {
 	struct stack_scan scan;
 	struct stack_scan_range *ranges; /* trampolines; owner is the site's index */
 	struct waypoints waypoints;
-	const struct patch_also *also; /* NULL: nothing */
+	const struct patch_also *also; /* NULL: nothing, or it has run */
 	bool *restored; /* per site: the original bytes are back */
 	bool begun; /* the first stop is over */
 	bool more_to_drop;
@@ -300,6 +301,17 @@ static struct error *clear_waypoints(struct removal *r, bool *ret_clear)
 
 /* ---- tries ---------------------------------------------------------------------------------- */
 
+/* (P9) The original bytes are back. */
+static struct error *run_also(struct removal *r)
+{
+	struct error *err = r->also && !r->still_jumps ? r->also->run(r->also->data, r->stop) :
+							 NULL;
+
+	if (!err)
+		r->also = NULL;
+	return err;
+}
+
 static struct error *remove_held(struct removal *r, bool *ret_idle)
 {
 	struct error *err = NULL;
@@ -309,16 +321,16 @@ static struct error *remove_held(struct removal *r, bool *ret_idle)
 	if (!r->begun) {
 		err = clear_waypoints(r, &clear);
 		if (!err && clear && r->also && r->also->may_run)
-			clear = r->also->may_run(r->also->data, r->stop);
+			err = r->also->may_run(r->also->data, r->stop, &clear);
 		if (err || !clear)
 			return err;
 		err = restore(r);
-		if (!err && r->also && !r->still_jumps)
-			err = r->also->run(r->also->data, r->stop); /* P9 */
 	} else if (r->more_to_drop) {
 		err = pages_read(&r->pages, r->proc);
 	}
 	r->begun = true;
+	if (!err)
+		err = run_also(r);
 	if (!err)
 		err = look_for_threads(r, ret_idle);
 	if (!err && r->more_to_drop)
@@ -352,13 +364,16 @@ struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t 
 	_cleanup_(removal_free) struct removal r = { .more_to_drop = true, .also = also };
 	struct patch_stats stats = { 0 };
 	uint64_t deadline = now_ms() + timeout_ms;
+	unsigned unfit = 0;
 	bool idle = false;
 	struct error *err = removal_begin(proc, sites, count, &r);
 
 	if (!err && !r.sites.count)
 		idle = true;
 	for (unsigned ms = 1; !err && r.sites.count; ms = ms < PAUSE_MAX_MS ? 2 * ms : ms) {
-		err = remove_try(&r, &idle, &stats);
+		do
+			err = remove_try(&r, &idle, &stats);
+		while (unfit_try_again(&err, &unfit)); /* a later stop does what is left */
 		if (err || (idle && !r.more_to_drop) ||
 		    (!idle && now_ms() >= (r.begun ? deadline : deadline + BEGIN_MS)))
 			break;

@@ -16,6 +16,7 @@
 #include "control/proc/patience.h"
 #include "control/patch/stranded.h"
 #include "control/remote/remote_map.h"
+#include "control/remote/unfit.h"
 #include "control/stop/stop.h"
 #include "control/tracers/call/faults.h"
 #include "detach.h"
@@ -82,13 +83,34 @@ static struct error *give_handlers_back(const struct session *session, struct pr
 struct hidden {
 	const struct session *session;
 	struct proc *proc;
+	bool guarded; /* by what goes now */
 };
 
-static bool may_end_hiding(void *data, const struct stop *stop)
+/* Is a system call needed to give handlers back? */
+static bool needs_thread(const struct hidden *hidden)
+{
+	const struct dt_control *control = hidden->session->agent->control;
+
+	return hidden->guarded && (control->traps || control->calls ||
+				   fronts_any(hidden->session, hidden->proc));
+}
+
+/* (H42) If no thread could be borrowed for that, the handlers would outlast the guards. Another
+ * reason lasts: then the bytes go back all the same, and end_hiding gives the error. */
+static struct error *may_end_hiding(void *data, struct stop *stop, bool *ret_now)
 {
 	const struct hidden *hidden = data;
 
-	return !traps_find_threads(hidden->session, stop);
+	*ret_now = !traps_find_threads(hidden->session, stop);
+	if (!*ret_now || !needs_thread(hidden))
+		return NULL;
+	struct error *error = remote_borrow(stop);
+	if (!error)
+		return remote_give_back(stop);
+	if (unfit_is(error))
+		return error;
+	error_free(error);
+	return NULL;
 }
 
 /* (H42) The target's handlers are its own again when the guards of rt_sigaction go. */
@@ -125,7 +147,7 @@ static struct error *try_restore(const struct session *session, struct proc *pro
 			copies[i].state = PATCH_PLACED;
 		patches[i] = &copies[i];
 	}
-	struct hidden hidden = { session, proc };
+	struct hidden hidden = { session, proc, last };
 	struct patch_also also = { .run = end_hiding, .may_run = may_end_hiding, .data = &hidden };
 	struct error *error = patch_remove(proc, patches, count, timeout_ms,
 					   last || !has_last(session) ? &also : NULL, ret_idle,
@@ -138,12 +160,6 @@ static struct error *try_restore(const struct session *session, struct proc *pro
 static unsigned longer_ms(unsigned ms)
 {
 	return 2 * ms < IDLE_STEP_MAX_MS ? 2 * ms : IDLE_STEP_MAX_MS;
-}
-
-/* The thread is at the end of its stack, or in a handler of that: a moment later it isn't. */
-static bool is_unfit(const struct error *error)
-{
-	return error && error_kind(error) == ERROR_UNFIT;
 }
 
 static void wait_if_unfit(struct error *error, unsigned ms)
@@ -166,7 +182,7 @@ static struct error *restore_text(struct session *session, struct proc *proc, bo
 	for (unsigned step = IDLE_STEP_MS;; step = longer_ms(step)) {
 		error = try_restore(session, proc, last, step, ret_idle);
 		recording_make_room(session);
-		if ((error && !is_unfit(error)) || *ret_idle || patience_ends(&patience, proc))
+		if ((error && !unfit_is(error)) || *ret_idle || patience_ends(&patience, proc))
 			return error;
 		wait_if_unfit(error, step);
 	}
@@ -302,7 +318,7 @@ static struct error *unmap_all(struct session *session, struct proc *proc)
 		bool done;
 		struct error *error = try_unmap(session, proc, ranges, range_count, &done);
 
-		if ((error && !is_unfit(error)) || done)
+		if ((error && !unfit_is(error)) || done)
 			return error;
 		if (patience_ends(&patience, proc))
 			return error ? error :

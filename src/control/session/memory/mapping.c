@@ -10,7 +10,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "control/proc/judged.h"
 #include "control/proc/proc_guise.h"
@@ -24,12 +23,10 @@
 #include "control/agent/agent_path.h"
 #include "control/agent/huge_pool.h"
 #include "control/remote/remote.h"
+#include "control/remote/unfit.h"
 #include "control/base/cleanup.h"
 #include "control/stop/prejudge.h"
 #include "control/stop/stop.h"
-
-#define UNFIT_TRIES 250
-#define UNFIT_PAUSE_NS 2000000L
 
 #define WINDOW_PAGES_MIN 16
 #define WINDOW_PAGES_SPLIT 256 /* larger needs may be split */
@@ -390,18 +387,12 @@ static struct error *map_with_stop(struct making *making, struct stop *held)
 	return error;
 }
 
-/* Tries again where no thread can be borrowed: one at the end of its stack, or in a handler of
- * that, is elsewhere a moment later. */
 static struct error *map_with_stops(struct making *making, struct stop *held)
 {
 	struct error *error = map_with_stop(making, held);
 
-	for (int i = 0; i < UNFIT_TRIES && !held && error && error_kind(error) == ERROR_UNFIT;
-	     i++) {
-		error_free(error);
-		nanosleep(&(struct timespec){ .tv_nsec = UNFIT_PAUSE_NS }, NULL);
+	for (unsigned tries = 0; !held && unfit_try_again(&error, &tries);)
 		error = map_with_stop(making, held);
-	}
 	return error;
 }
 

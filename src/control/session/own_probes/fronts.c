@@ -11,6 +11,7 @@
 #include "control/remote/private_memory.h"
 #include "control/remote/remote.h"
 #include "control/remote/remote_sigaction.h"
+#include "control/remote/unfit.h"
 
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_fronts, field))
 #define LOOKS 20
@@ -231,7 +232,7 @@ static bool has_handlers(const struct dt_fronts *fronts)
 }
 
 /* The program may have set other actions up to the stop. */
-static struct error *give_two_back(struct session *session, taddr at)
+static struct error *try_give_two_back(struct session *session, taddr at)
 {
 	_cleanup_(cleanup_stop) struct stop *stop = NULL;
 	struct error *error = stop_all_or_quit(session->proc, STOP_TIMEOUT_MS, &stop);
@@ -250,6 +251,15 @@ static struct error *give_two_back(struct session *session, taddr at)
 							   &fronts.actions[i]);
 	}
 	return error ? error : mem_write(session->proc, FIELD(at, full), &full, sizeof(full));
+}
+
+static struct error *give_two_back(struct session *session, taddr at)
+{
+	struct error *error = try_give_two_back(session, at);
+
+	for (unsigned tries = 0; unfit_try_again(&error, &tries);)
+		error = try_give_two_back(session, at);
+	return error;
 }
 
 struct error *fronts_end_loads(struct session *session)
@@ -271,7 +281,7 @@ struct error *fronts_end_loads(struct session *session)
 	return error || !await_loads(session, LOOKS) ? error : give_two_back(session, at);
 }
 
-bool fronts_any(const struct session *session)
+bool fronts_any(const struct session *session, struct proc *proc)
 {
 	taddr at = taddr_of(session->agent->control->fronts);
 	struct dt_fronts fronts = { 0 };
@@ -280,9 +290,9 @@ bool fronts_any(const struct session *session)
 	if (!at.v)
 		return false;
 	_cleanup_error_ struct error *unreadable =
-		private_memory_find(session->proc, &memory, at, &mapped);
+		private_memory_find(proc, &memory, at, &mapped);
 	if (!unreadable && mapped)
-		unreadable = mem_read(session->proc, at, &fronts, sizeof(fronts));
+		unreadable = mem_read(proc, at, &fronts, sizeof(fronts));
 	for (uint32_t i = 0; i < DT_FRONTS; i++)
 		found |= is_in_front(&fronts, i);
 	return unreadable || found;

@@ -34,8 +34,8 @@ struct error *fronts_own_action(const struct session *session, unsigned signal,
 /* Of a dead controller's session: ends plain loads (X4), and gives their two signals back, unless
  * the target has handlers of its own for these. fronts_any tells whether that worked. */
 struct error *fronts_end_loads(struct session *session);
-/* Has the agent's handler been put in front of any handler? */
-bool fronts_any(const struct session *session);
+/* Has the agent's handler been put in front of any handler of the process? */
+bool fronts_any(const struct session *session, struct proc *proc);
 /* Gives the process its own handlers back. */
 struct error *fronts_give_back(const struct session *session, struct proc *proc, struct stop *stop);
 /* Adds struct dt_fronts, if it is mapped, to what is to be unmapped. */

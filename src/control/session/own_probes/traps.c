@@ -11,6 +11,7 @@
 #include "control/proc/proc_status.h"
 #include "control/remote/private_memory.h"
 #include "control/remote/remote_sigaction.h"
+#include "control/remote/unfit.h"
 #include "control/session/state/session_state.h"
 #include "fencing.h"
 #include "fronts.h"
@@ -553,11 +554,13 @@ static struct error *place_held(struct session *session, struct stop *stop,
 	return error ? error : patch_place(session->proc, stop, list, count, NULL, &stats);
 }
 
-/* Tries again while a thread is in a short piece of libc that blocks all signals. */
+/* Tries again while a thread is in a short piece of libc that blocks all signals, or none can be
+ * borrowed. */
 static struct error *place_tries(struct session *session, struct stop *held,
 				 struct patch_site **list, size_t count)
 {
 	struct error *error = traps_check_guards(session);
+	unsigned unfit = 0;
 	long pause = PAUSE_MS;
 
 	for (int i = 0; !error; i++) {
@@ -567,10 +570,14 @@ static struct error *place_tries(struct session *session, struct stop *held,
 			error = stop_all_or_quit(session->proc, STOP_TIMEOUT_MS, &stop);
 		if (!error)
 			error = place_held(session, held ? held : stop, list, count);
-		if (!error || error_kind(error) != ERROR_REFUSED || i == TRIES || held)
+		if (!error || held)
+			break;
+		stop_release(take_ptr(&stop), NULL);
+		if (unfit_try_again(&error, &unfit))
+			continue;
+		if (error_kind(error) != ERROR_REFUSED || i >= TRIES)
 			break;
 		error_free(take_ptr(&error));
-		stop_release(take_ptr(&stop), NULL);
 		nanosleep(&(struct timespec){ .tv_nsec = pause * 1000000L }, NULL);
 		pause = 2 * pause < PAUSE_MAX_MS ? 2 * pause : PAUSE_MAX_MS;
 	}

@@ -49,7 +49,7 @@ static bool is_plain(const struct session *dead)
 	for (size_t i = 0; i < dead->found.count; i++)
 		half |= dead->found.items[i].is_last && !dead->found.items[i].is_guard;
 	return !error && !descriptors && !half && !control->traps && !control->calls &&
-	       !fronts_any(dead) &&
+	       !fronts_any(dead, dead->proc) &&
 	       !(control->flags & (DT_BRIDGED | DT_ENDED));
 }
 
