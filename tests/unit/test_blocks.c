@@ -11,8 +11,10 @@
 #include "control/ctf/writer_state.h"
 #include "rig.h"
 
-#define EVENTS 8192 /* bare, of a packet: as long as a big chunk */
-#define PACKET (sizeof(struct metadata_packet) + EVENTS * 8)
+#define WORDS 7 /* of an event: babeltrace2 takes long for as many bytes of bare ones */
+#define EVENTS 1170 /* of a packet: as long as a big chunk */
+#define FEW 70 /* of a short packet */
+#define PACKET (sizeof(struct metadata_packet) + EVENTS * WORDS * 8)
 #define PACKETS 160
 #define FIRST (1u << 20) /* a shorter trace asks for none */
 #define THREADS 16
@@ -107,19 +109,19 @@ static void make(struct rig_trace *trace)
 	rig_open_trace(trace);
 }
 
-/* Writes a packet of that many bare events. */
+/* Writes a packet of that many events. */
 static struct error *put_one(struct rig_trace *trace, uint64_t stream, size_t count)
 {
-	static uint64_t events[EVENTS];
+	static uint64_t events[EVENTS * WORDS];
 	struct packet packet = { .begin = clock_now + 1,
 				 .end = clock_now + count,
 				 .events = events,
-				 .size = count * 8,
+				 .size = count * WORDS * 8,
 				 .count = count };
 
 	assert_true(count <= EVENTS);
 	for (size_t i = 0; i < count; i++)
-		events[i] = ++clock_now << 24 | RIG_BARE;
+		events[i * WORDS] = ++clock_now << 24 | RIG_SIX;
 	return writer_packet(trace->writer, stream, &packet);
 }
 
@@ -161,10 +163,10 @@ static void test_short_packets(void **unused)
 	put(&trace, 2 * FIRST / PACKET, EVENTS);
 	unsigned before = asked;
 	uint64_t had = blocks;
-	put(&trace, PACKETS, 500);
+	put(&trace, PACKETS, FEW);
 	assert_int_equal(asked, before);
 	assert_int_equal(blocks, had);
-	finish(&trace, (uint64_t)(2 * FIRST / PACKET) * EVENTS + PACKETS * 500);
+	finish(&trace, (uint64_t)(2 * FIRST / PACKET) * EVENTS + PACKETS * FEW);
 }
 
 static void test_other_file_system(void **unused)
