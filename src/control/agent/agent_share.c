@@ -1,10 +1,8 @@
 /*
  * agent_share.c - memory beside the pool that the target, its children and the controller share.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "control/base/cleanup.h"
 #include "injection.h"
@@ -18,26 +16,27 @@ static struct error *share(struct injection *in, const char *name, uint64_t size
 					      .flags = MAP_SHARED | MAP_NORESERVE,
 					      .what = name };
 	_cleanup_close_ int fd = -1;
-	struct stat stat;
+	struct dt_share made = { .size = size };
 	void *memory = NULL;
 	taddr at;
 	struct error *err;
 
-	if ((err = injection_memfd_create(in, name, &in->pool_there)) ||
-	    (err = injection_memfd_fetch(in, in->pool_there, &fd)) ||
+	if ((err = injection_memfd_create(in, name, &in->pool_there, &fd)) ||
 	    (err = injection_memfd_prepare(fd, size, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
 					   NULL, &memory)))
 		return err;
 	request.fd = in->pool_there;
-	err = fstat(fd, &stat) ? error_errno(errno, "cannot look at the shared memory") :
-				 remote_map_add(in->remote, in->proc, &request, &at);
+	err = injection_memfd_identify(fd, &made.device, &made.inode);
+	if (!err)
+		err = remote_map_add(in->remote, in->proc, &request, &at);
 	if (!err && (err = injection_map_leave_out(in, at, size)))
 		error_free(remote_map_remove(in->remote, at, size));
 	if (err) {
 		munmap(memory, size);
 		return err;
 	}
-	*ret_share = (struct dt_share){ at.v, size, stat.st_dev, stat.st_ino };
+	made.address = at.v;
+	*ret_share = made;
 	*ret_here = memory;
 	*ret_fd = take_fd(&fd) + 1;
 	return NULL;

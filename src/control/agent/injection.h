@@ -29,11 +29,12 @@ struct injection {
 
 /* Flags of memfd_create, as far as is known what the kernel takes. */
 uint64_t injection_memfd_flags(const struct injection *in);
-/* Creates a memfd in the target, even if the target has used up its descriptors. */
-struct error *injection_memfd_create(struct injection *in, const char *name, int *ret_fd);
-/* Fetches a copy of the target's descriptor. Compares the two files, since the borrowed thread may
- * have a descriptor table of its own. */
-struct error *injection_memfd_fetch(struct injection *in, int there, int *ret_fd);
+/* Creates a memfd in the target, and fetches a copy of the target's descriptor. *ret_there is set
+ * also if only the copy fails. */
+struct error *injection_memfd_create(struct injection *in, const char *name, int *ret_there,
+				     int *ret_fd);
+/* Tells the memfd as /proc/PID/maps shows it. */
+struct error *injection_memfd_identify(int fd, uint64_t *ret_device, uint64_t *ret_inode);
 /* Sizes the memfd, maps it here (`at` NULL: anywhere), and only then seals it. */
 struct error *injection_memfd_prepare(int fd, uint64_t size, int seals, void *at,
 				      void **ret_memory);

@@ -43,7 +43,8 @@ static struct error *create_once(struct injection *in, taddr name, int64_t *ret_
 			 injection_memfd_flags(in));
 }
 
-struct error *injection_memfd_create(struct injection *in, const char *name, int *ret_fd)
+/* Creates a memfd in the target, even if the target has used up its descriptors. */
+static struct error *create(struct injection *in, const char *name, int *ret_fd)
 {
 	struct rlimits limits = { 0 };
 	int64_t result = 0;
@@ -70,7 +71,9 @@ struct error *injection_memfd_create(struct injection *in, const char *name, int
 	return NULL;
 }
 
-struct error *injection_memfd_fetch(struct injection *in, int there, int *ret_fd)
+/* Fetches a copy of the target's descriptor. Compares the two files, since the borrowed thread may
+ * have a descriptor table of its own. */
+static struct error *fetch(struct injection *in, int there, int *ret_fd)
 {
 	char path[96];
 	struct stat mine, theirs;
@@ -91,6 +94,14 @@ struct error *injection_memfd_fetch(struct injection *in, int there, int *ret_fd
 		return error_errno(errno, "cannot share memory with process %d", in->proc->pid);
 	*ret_fd = take_fd(&fd);
 	return NULL;
+}
+
+struct error *injection_memfd_create(struct injection *in, const char *name, int *ret_there,
+				     int *ret_fd)
+{
+	struct error *err = create(in, name, ret_there);
+
+	return err ? err : fetch(in, *ret_there, ret_fd);
 }
 
 struct error *injection_memfd_prepare(int fd, uint64_t size, int seals, void *at, void **ret_memory)
@@ -118,15 +129,25 @@ struct error *injection_memfd_prepare(int fd, uint64_t size, int seals, void *at
 	return NULL;
 }
 
+struct error *injection_memfd_identify(int fd, uint64_t *ret_device, uint64_t *ret_inode)
+{
+	struct stat stat;
+
+	if (fstat(fd, &stat))
+		return error_errno(errno, "cannot look at the shared memory");
+	*ret_device = stat.st_dev;
+	*ret_inode = stat.st_ino;
+	return NULL;
+}
+
 struct error *injection_memfd_make_code(struct injection *in)
 {
 	struct agent *agent = in->agent;
-	struct stat stat;
 	void *reserved, *memory;
-	struct error *err;
+	struct error *err =
+		injection_memfd_create(in, "dyntrace-code", &in->code_there, &agent->code_fd);
 
-	if ((err = injection_memfd_create(in, "dyntrace-code", &in->code_there)) ||
-	    (err = injection_memfd_fetch(in, in->code_there, &agent->code_fd)))
+	if (err)
 		return err;
 	reserved = beacon_reserve(DT_CODE_SIZE);
 	if (!reserved)
@@ -140,22 +161,17 @@ struct error *injection_memfd_make_code(struct injection *in)
 	}
 	agent->control = memory;
 	agent->has_beacon = true;
-	if (fstat(agent->code_fd, &stat))
-		return error_errno(errno, "cannot look at the shared memory");
-	agent->code_device = stat.st_dev;
-	agent->code_inode = stat.st_ino;
-	return NULL;
+	return injection_memfd_identify(agent->code_fd, &agent->code_device, &agent->code_inode);
 }
 
 struct error *injection_memfd_make_pool(struct injection *in)
 {
 	struct agent *agent = in->agent;
-	struct stat stat;
 	void *memory, *reserved;
-	struct error *err;
+	struct error *err =
+		injection_memfd_create(in, AGENT_POOL_NAME, &in->pool_there, &agent->pool_fd);
 
-	if ((err = injection_memfd_create(in, AGENT_POOL_NAME, &in->pool_there)) ||
-	    (err = injection_memfd_fetch(in, in->pool_there, &agent->pool_fd)))
+	if (err)
 		return err;
 	reserved = huge_pool_reserve(agent->pool_size);
 	err = injection_memfd_prepare(agent->pool_fd, agent->pool_size,
@@ -165,11 +181,7 @@ struct error *injection_memfd_make_pool(struct injection *in)
 	if (err)
 		return err;
 	agent->pool = memory;
-	if (fstat(agent->pool_fd, &stat))
-		return error_errno(errno, "cannot look at the shared memory");
-	agent->pool_device = stat.st_dev;
-	agent->pool_inode = stat.st_ino;
-	return NULL;
+	return injection_memfd_identify(agent->pool_fd, &agent->pool_device, &agent->pool_inode);
 }
 
 struct error *injection_memfd_share_pool(struct injection *in, const struct agent *other)
