@@ -356,6 +356,18 @@ static void note_call(uint64_t call, uint32_t caller, uint32_t callers)
 	verdict->noted[call - 1].callers = callers;
 }
 
+/* In one stop no thread could be borrowed: nothing fails for that, and nothing is slower. */
+static void judge_unfit(const struct fixture *f, const struct error *error)
+{
+	if (!verdict->report.fired || strcmp(verdict->report.name, "remote_choose") != 0)
+		return;
+	if (error)
+		trouble("it isn't tried again: %s", error_text(error));
+	else if (f->session && f->session->agent && f->session->wants_loads &&
+		 !(f->session->agent->control->flags & DT_LOADS))
+		trouble("no plain loads are made");
+}
+
 void controller_run(const struct operation *operation, const struct wanted *wanted, pid_t pid,
 		    const char *output)
 {
@@ -373,14 +385,14 @@ void controller_run(const struct operation *operation, const struct wanted *want
 	inject_disarm(&verdict->report);
 	verdict->acted = true;
 	verdict->failed = error;
+	if (!wanted->onward)
+		judge_unfit(&f, error);
 	if (error) {
 		snprintf(verdict->error, sizeof(verdict->error), "%s", error_text(error));
 		judge_error(error_text(error));
 		error_free(error);
 		if (!verdict->report.fired)
 			trouble("an error without a failure: %s", verdict->error);
-		else if (!wanted->onward && !strcmp(verdict->report.name, "remote_choose"))
-			trouble("it isn't tried again: %s", verdict->error);
 		if (operation->adds && !wanted->onward && !verdict->report.killed &&
 		    sum_text(&f) != f.text)
 			trouble("it failed, and its probe is in the text");

@@ -10,6 +10,7 @@
 #include "control/remote/remote.h"
 #include "control/remote/remote_sigaction.h"
 #include "control/remote/syscall_gadget.h"
+#include "control/remote/unfit.h"
 #include "control/stop/sigframe.h"
 #include "fronts.h"
 #include "shared/tiles.h"
@@ -398,6 +399,10 @@ void loads_begin(struct session *session, struct stop *held)
 			error = stop_all_or_quit(session->proc, STOP_TIMEOUT_MS, &stop);
 		if (!error)
 			error = begin_held(session, held ? held : stop, &done);
+		if (unfit_is(error)) {
+			error_free(take_ptr(&error));
+			done = false;
+		}
 		if (held)
 			break;
 	}
