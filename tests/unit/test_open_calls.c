@@ -1,8 +1,10 @@
 /*
  * Calls that are noted while they are inside (open_calls.h): a pair that is read afterwards takes
- * its call away, and no other; at the end the rest have an entry, or are lost and counted.
+ * its call away, and no other; at the end the rest have an entry, or are lost and counted. And
+ * pairs of which the trace takes a part.
  */
 #include "control/record/open_calls.h"
+#include "control/record/reader_state.h"
 #include "rig.h"
 
 #define ENTRY RIG_BARE
@@ -11,6 +13,7 @@
 #define PAIR_WORDS 4u
 #define START ((3ULL << 40) + 12345)
 #define FEW 5
+#define LONG_AGO (1ULL << 40) /* before a call's exit: its entry has a packet of its own (B6) */
 
 static uint64_t now;
 static bool no_memory; /* for the fields of a call */
@@ -23,6 +26,21 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size)
 {
 	return no_memory && count == 1 && size == 8 ? NULL : __real_calloc(count, size);
+}
+
+static unsigned packets_taken; /* of pairs, before one fails; 0: all */
+
+struct error *__real_stream_write_pairs(struct stream *stream, struct stream_sink *sink,
+					struct packet *packet);
+struct error *__wrap_stream_write_pairs(struct stream *stream, struct stream_sink *sink,
+					struct packet *packet);
+
+struct error *__wrap_stream_write_pairs(struct stream *stream, struct stream_sink *sink,
+					struct packet *packet)
+{
+	if (packets_taken && !--packets_taken)
+		return error_new(ERROR_FAILED, "no room");
+	return __real_stream_write_pairs(stream, sink, packet);
 }
 
 static void set_up(struct rig_trace *trace)
@@ -156,12 +174,44 @@ static void test_no_memory(void **unused)
 	tear_down(&trace);
 }
 
+/* (V3) The packet of the old entry is written, and the one behind it fails: the entry isn't written
+ * again, and the other events are lost. If the first one fails, all are written in the end. */
+static void test_half_a_reading(void **unused)
+{
+	for (unsigned taken = 1; taken <= 2; taken++) {
+		struct rig_trace trace;
+		size_t chunks = 0;
+
+		set_up(&trace);
+		uint64_t *first = (uint64_t *)((char *)rig_pool +
+					       dt_chunk_offset(rig_control->chunks_offset, 4, 4));
+		publish(1, 4, 0, 0, FEW, 1);
+		first[1] -= LONG_AGO;
+		packets_taken = taken;
+		struct error *error = reader_drain(trace.reader, &chunks);
+		assert_non_null(error);
+		error_free(error);
+		assert_int_equal(packets_taken, 0);
+		drain(&trace);
+		rig_finish(&trace);
+		bool is_half = taken == 2;
+		expect(&trace, is_half ? 1 : FEW, is_half ? 0 : FEW);
+		assert_int_equal(trace.totals.lost, is_half ? 2 * FEW - 1 : 0);
+		assert_int_equal(trace.types.items[ENTRY].hits, is_half ? 1 : FEW);
+		assert_int_equal(trace.types.items[EXIT].hits, is_half ? 0 : FEW);
+		assert_int_equal(trace.totals.events, is_half ? 1 : 2 * FEW);
+		assert_int_equal(trace.totals.holes, 0);
+		tear_down(&trace);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_returned),
 		cmocka_unit_test(test_forgotten),
 		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_half_a_reading),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

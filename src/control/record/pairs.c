@@ -279,7 +279,8 @@ static struct error *write_packet(struct reader *reader, struct stream *stream, 
 	return NULL;
 }
 
-static struct error *write_all(struct reader *reader, struct stream *stream)
+/* *ret_settled: each event is written, or counted as lost; else all of them will be read again. */
+static struct error *write_all(struct reader *reader, struct stream *stream, bool *ret_settled)
 {
 	struct pairs *pairs = reader->pairs;
 
@@ -292,11 +293,15 @@ static struct error *write_all(struct reader *reader, struct stream *stream)
 		if (!error)
 			continue;
 		uncount(reader, pairs, i); /* V3 */
-		if (!stream_gives_up(&reader->sink, error))
-			return error;
-		lose(reader, stream, pairs, i);
-		break;
+		*ret_settled = stream_gives_up(&reader->sink, error);
+		if (*ret_settled)
+			error = NULL;
+		*ret_settled |= i > 0; /* what is written can't be told from the rest again */
+		if (*ret_settled)
+			lose(reader, stream, pairs, i);
+		return error;
 	}
+	*ret_settled = true;
 	return NULL;
 }
 
@@ -332,15 +337,20 @@ struct error *pairs_write(struct reader *reader, struct stream *stream, struct w
 		return NULL;
 	}
 	sift_events(&sift, is_single);
-	struct error *error = write_all(reader, stream);
-	if (!error)
+	bool is_settled;
+	struct error *error = write_all(reader, stream, &is_settled);
+	if (is_settled)
 		stream->read += reader->pairs->count;
+	if (error && is_settled)
+		stream->pairs_until = walk->clock;
 	return error;
 }
 
 struct error *pairs_write_entry(struct reader *reader, struct stream *stream,
 				const struct open_call *call)
 {
+	bool is_settled;
+
 	if (!call->event || !begin(reader, 1)) {
 		struct error *error = no_memory();
 
@@ -351,5 +361,5 @@ struct error *pairs_write_entry(struct reader *reader, struct stream *stream,
 	}
 	add_event(reader->pairs, call->begin, call->id, call->event + 1, call->words, PAIR_ENTRY);
 	reader->hits[call->id]++;
-	return write_all(reader, stream);
+	return write_all(reader, stream, &is_settled);
 }

@@ -2,7 +2,7 @@
  * readout.c - read one chunk, as far as its events are complete, into the trace.
  *
  * (V3) Events are counted as hits when their packet has been written, and as lost when the trace
- *      ends without them.
+ *      ends without them; of pairs, also if only a part of one reading could be written.
  * (V7) Chunks of a thread that follow one another share a packet, as many whole ones as fit: a
  *      packet by itself costs as much as several KiB of events. reader_progress tells of each that
  *      it has been read, once the packet is written.

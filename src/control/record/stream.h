@@ -22,7 +22,7 @@ struct stream {
 	uint64_t number; /* for the writer */
 	uint64_t pairs; /* likewise, for events that are older than others before them; 0: none */
 	uint64_t pairs_end; /* of their latest packet */
-	uint64_t pairs_until; /* up to this clock they were written, and will be read again */
+	uint64_t pairs_until; /* up to this clock: written or lost, and will be read again */
 	uint32_t pid, tid; /* as the record said when the stream was opened */
 	uint32_t outer_pid, outer_tid;
 	uint32_t process; /* dt_state.process */
