@@ -1,6 +1,7 @@
 /*
  * Traces as babeltrace2 reads them: names, values, clocks, losses, full disks, kills.
  */
+#include <glob.h>
 #include <sys/resource.h>
 
 #include "rig.h"
@@ -585,6 +586,68 @@ static void test_parts(void **unused)
 	rig_remove(&trace);
 }
 
+static uint64_t size_of_files(const struct rig_trace *trace)
+{
+	char path[512];
+	struct stat stat_of;
+	uint64_t size = 0;
+	glob_t files;
+
+	snprintf(path, sizeof(path), "%s/stream*", trace->directory);
+	assert_int_equal(glob(path, 0, NULL, &files), 0);
+	for (size_t i = 0; i < files.gl_pathc; i++) {
+		assert_int_equal(stat(files.gl_pathv[i], &stat_of), 0);
+		size += (uint64_t)stat_of.st_size;
+	}
+	globfree(&files);
+	return size;
+}
+
+/* (W7) kill -9 of the next controller, too, when the first one's memory has gone from the target:
+ * the third one knows of the last part alone, and cuts the fillers of all. A part of which it
+ * learns later goes on all the same. */
+static void test_killed_twice(void **unused)
+{
+	struct event_types seen[3] = { 0 };
+	struct trace_writer *before, *after;
+	struct trace_info info = { .process = "next" };
+	struct clock_estimate clock = { .frequency = 1000000000 };
+	struct rig_trace trace;
+	struct writer_part part, next;
+	char directory[4096];
+	uint64_t last = 0;
+
+	make_simple(&trace);
+	writer_identify(trace.writer, &part, directory, sizeof(directory));
+	for (uint64_t stream = 1; stream <= 2; stream++) {
+		struct packet packet = bare_packet(1000, 1, 5, 0);
+		RIG_OK(writer_packet(trace.writer, stream, &packet));
+	}
+	RIG_OK(writer_suspend(trace.writer));
+	RIG_OK(writer_reopen(directory, &part, &seen[0], count_seen, &last, &before));
+	RIG_OK(writer_create_after(before, &info, &seen[0], &clock, &after));
+	writer_identify(after, &next, directory, sizeof(directory));
+	struct packet packet = bare_packet(1500, 1, 7, 0);
+	RIG_OK(writer_packet(after, 1, &packet));
+	RIG_OK(writer_suspend(before));
+	RIG_OK(writer_suspend(after));
+	last = 0;
+	RIG_OK(writer_reopen(directory, &next, &seen[1], count_seen, &last, &after));
+	assert_int_equal(last, packet.end); /* nothing of the first part's */
+	RIG_OK(writer_complete(after));
+	RIG_OK(writer_suspend(after));
+	assert_int_equal(size_of_files(&trace),
+			 3 * sizeof(struct metadata_packet) + (5 + 5 + 7) * 8);
+	RIG_OK(writer_reopen(directory, &part, &seen[2], count_seen, &last, &before));
+	packet = bare_packet(2000, 1, 11, 0);
+	RIG_OK(writer_packet(before, 1, &packet));
+	RIG_OK(writer_close(before));
+	assert_int_equal(rig_judge(&trace, NULL).events, 5 + 5 + 7 + 11);
+	for (size_t i = 0; i < 3; i++)
+		event_types_free(&seen[i]);
+	rig_remove(&trace);
+}
+
 /* Whoever names a directory isn't believed: another trace's, one that isn't there, somebody
  * else's. */
 static void test_reopen_refuses(void **unused)
@@ -1156,6 +1219,7 @@ int main(void)
 		cmocka_unit_test(test_disk_full_at_once),
 		cmocka_unit_test(test_killed_at_any_moment),
 		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_killed_twice),
 		cmocka_unit_test(test_reopen_refuses),
 		cmocka_unit_test(test_bounded_by_size),
 		cmocka_unit_test(test_bounded_by_pieces),

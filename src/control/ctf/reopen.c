@@ -286,29 +286,33 @@ static uint64_t find_pieces(const struct trace_writer *writer, uint64_t *ret_end
 	return first < end ? first : end;
 }
 
-/* Reads files of older pieces, which get no packet any more (W5): their fillers are cut off. */
+/* Reads a file that gets no packet any more, and cuts its filler off. The file may be missing. */
+static struct error *cut_file(struct trace_writer *writer, uint32_t part, uint64_t file,
+			      const struct witness *witness)
+{
+	struct writer_lane lane = { .fd = -1 };
+	char name[WRITER_NAME_SIZE];
+
+	writer_file_name(part, file, name);
+	_cleanup_close_ int fd = writer->dir->open(writer->dir, name, false);
+	if (fd < 0)
+		return fd == -ENOENT ? NULL : error_errno(-fd, "cannot open '%s'", name);
+	struct error *error = read_lane(writer, fd, witness, &lane);
+	if (!error && lane.filler && ftruncate(fd, (off_t)lane.size))
+		error = error_errno(errno, "cannot cut '%s'", name);
+	return error;
+}
+
+/* Reads files of older pieces (W5). */
 static struct error *read_pieces(struct trace_writer *writer, const struct witness *witness)
 {
 	uint64_t end, first = find_pieces(writer, &end);
+	struct error *error = NULL;
 
 	writer->lane_base = end;
-	for (uint64_t i = first; i < end && i - first < LANES_MAX; i++) {
-		struct writer_lane lane = { .fd = -1 };
-		char name[WRITER_NAME_SIZE];
-
-		writer_file_name(writer->part.number, i, name);
-		_cleanup_close_ int fd = writer->dir->open(writer->dir, name, false);
-		if (fd == -ENOENT)
-			continue;
-		if (fd < 0)
-			return error_errno(-fd, "cannot open '%s'", name);
-		struct error *error = read_lane(writer, fd, witness, &lane);
-		if (!error && lane.filler && ftruncate(fd, (off_t)lane.size))
-			error = error_errno(errno, "cannot cut '%s'", name);
-		if (error)
-			return error;
-	}
-	return NULL;
+	for (uint64_t i = first; i < end && i - first < LANES_MAX && !error; i++)
+		error = cut_file(writer, writer->part.number, i, witness);
+	return error;
 }
 
 static struct error *read_lanes(struct trace_writer *writer, const struct witness *witness)
@@ -328,6 +332,40 @@ static struct error *read_lanes(struct trace_writer *writer, const struct witnes
 			return error_new(ERROR_FAILED, "out of memory");
 	}
 	return NULL;
+}
+
+static void ignore_packet(void *unused, const struct packet_seen *packet)
+{
+	(void)unused;
+	(void)packet;
+}
+
+/* A file that was cut is seldom whole pages: not all of its packets are read. */
+static bool may_have_filler(const struct trace_writer *writer, uint32_t part, uint64_t file)
+{
+	char name[WRITER_NAME_SIZE];
+	struct stat st;
+
+	writer_file_name(part, file, name);
+	_cleanup_close_ int fd = writer->dir->open(writer->dir, name, false);
+	return fd >= 0 && !fstat(fd, &st) && st.st_size % WRITER_PAGE == 0;
+}
+
+/* (W7) The controller that went on with an earlier part may have been killed, too, when nobody else
+ * knew of that part. What can't be cut stays: it harms no reader. */
+static void cut_earlier_parts(struct trace_writer *writer, const struct event_types *types)
+{
+	const struct witness nobody = { ignore_packet, NULL, types };
+
+	for (size_t i = 0; i < writer->pieces.count; i++) {
+		const struct writer_piece *piece = &writer->pieces.items[i];
+		uint64_t end = piece->part < writer->part.number ? piece->end : piece->first;
+
+		for (uint64_t j = piece->first; j < end && j - piece->first < LANES_MAX; j++) {
+			if (may_have_filler(writer, piece->part, j))
+				error_free(cut_file(writer, piece->part, j, &nobody));
+		}
+	}
 }
 
 /* ---- the directory -------------------------------------------------------------------------- */
@@ -419,6 +457,8 @@ static struct error *reopen(struct trace_writer *writer, struct event_types *typ
 		error = read_pieces(writer, &witness);
 	if (!error)
 		error = read_lanes(writer, &witness);
+	if (!error)
+		cut_earlier_parts(writer, types);
 	if (error) {
 		writer_free(writer);
 		return error;
