@@ -17,6 +17,7 @@
 
 static uint64_t now;
 static bool no_memory; /* for the fields of a call */
+static bool no_table; /* no memory for the table of calls */
 static const char ours, others; /* have an address only */
 
 /* The linker leads calls of the controller here, and those of the name with `real` to calloc. */
@@ -25,7 +26,19 @@ void *__wrap_calloc(size_t count, size_t size);
 
 void *__wrap_calloc(size_t count, size_t size)
 {
-	return no_memory && count == 1 && size == 8 ? NULL : __real_calloc(count, size);
+	bool fails = (no_memory && count == 1 && size == 8) ||
+		     (no_table && count == OPEN_CALLS_HEADS);
+
+	return fails ? NULL : __real_calloc(count, size);
+}
+
+bool __real_vec_grow(void **items, size_t *room, size_t count, size_t more, size_t item_size);
+bool __wrap_vec_grow(void **items, size_t *room, size_t count, size_t more, size_t item_size);
+
+bool __wrap_vec_grow(void **items, size_t *room, size_t count, size_t more, size_t item_size)
+{
+	return !(no_table && item_size == sizeof(struct open_call)) &&
+	       __real_vec_grow(items, room, count, more, item_size);
 }
 
 static unsigned packets_taken; /* of pairs, before one fails; 0: all */
@@ -55,7 +68,7 @@ static void set_up(struct rig_trace *trace)
 		rig_pool->threads[i] =
 			(struct dt_thread){ .claim = 2, .pid = 70, .tid = 70 + i, .chunks = 99 };
 	now = START;
-	no_memory = false;
+	no_memory = no_table = false;
 }
 
 static void tear_down(struct rig_trace *trace)
@@ -174,6 +187,36 @@ static void test_no_memory(void **unused)
 	tear_down(&trace);
 }
 
+/* (R10) There was no memory to note it at all: it is lost, unless it is noted anew. */
+static void test_no_table(void **unused)
+{
+	for (unsigned noted = 0; noted <= 2; noted += 2) {
+		struct rig_trace trace;
+
+		set_up(&trace);
+		for (unsigned again = 0; again < 2; again++) {
+			open_calls_forget(trace.reader, &ours);
+			for (unsigned i = 0; i < FEW; i++) {
+				no_table = i >= noted;
+				note(&trace, &ours, 1, START + i);
+			}
+			note(&trace, &others, 2, START);
+			open_calls_forget(trace.reader, &others);
+		}
+		no_table = false;
+		struct error *error = reader_finish(trace.reader, &trace.totals);
+		assert_non_null(error);
+		assert_string_equal(error_text(error), "out of memory");
+		error_free(error);
+		reader_destroy(trace.reader);
+		RIG_OK(writer_close(trace.writer));
+		expect(&trace, noted, 0);
+		assert_int_equal(trace.totals.lost, FEW - noted);
+		assert_int_equal(trace.types.items[ENTRY].lost, FEW - noted);
+		tear_down(&trace);
+	}
+}
+
 /* (V3) The packet of the old entry is written, and the one behind it fails: the entry isn't written
  * again, and the other events are lost. If the first one fails, all are written in the end. */
 static void test_half_a_reading(void **unused)
@@ -211,6 +254,7 @@ int main(void)
 		cmocka_unit_test(test_returned),
 		cmocka_unit_test(test_forgotten),
 		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_no_table),
 		cmocka_unit_test(test_half_a_reading),
 	};
 

@@ -53,6 +53,22 @@ void open_calls_forget(struct reader *reader, const void *owner)
 		if (!owner || open->calls.items[i].owner == owner)
 			forget(open, i);
 	}
+	for (size_t i = 0; i < OPEN_CALLS_LACKS; i++) {
+		if (!owner || open->lacks[i].owner == owner)
+			open->lacks[i].count = 0;
+	}
+}
+
+static void count_lack(struct open_calls *open, const void *owner, uint32_t id)
+{
+	struct open_lack *lack = open->lacks;
+
+	while (lack < open->lacks + OPEN_CALLS_LACKS - 1 && lack->count &&
+	       (lack->owner != owner || lack->id != id))
+		lack++;
+	if (!lack->count)
+		*lack = (struct open_lack){ .owner = owner, .id = id };
+	lack->count++;
 }
 
 /* Words of the entry with these fields; 0: there is no such entry. */
@@ -79,8 +95,10 @@ void open_calls_note(struct reader *reader, const void *owner, uint32_t thread, 
 
 	if (!call.words || thread >= DT_THREADS_MAX)
 		return;
-	if (!open->heads && !(open->heads = calloc(OPEN_CALLS_HEADS, sizeof(*open->heads))))
+	if (!open->heads && !(open->heads = calloc(OPEN_CALLS_HEADS, sizeof(*open->heads)))) {
+		count_lack(open, owner, id);
 		return;
+	}
 	pool_thread(&reader->pool, thread, &call.record);
 	call.event = calloc(call.words, 8);
 	if (call.event && size)
@@ -88,10 +106,13 @@ void open_calls_note(struct reader *reader, const void *owner, uint32_t thread, 
 	const struct event_type *type = &reader->options.types->items[id];
 	bool fits = !type->is_variable || !call.event ||
 		    event_measure(type, call.event, size + 8) == size + 8;
-	if (fits && vec_push(&open->calls, call))
+	bool is_noted = fits && vec_push(&open->calls, call);
+	if (is_noted)
 		link_call(open, (uint32_t)open->calls.count - 1);
 	else
 		free(call.event);
+	if (fits && !is_noted)
+		count_lack(open, owner, id);
 }
 
 void open_calls_returned(struct reader *reader, const struct stream *stream, uint32_t id,
@@ -124,6 +145,12 @@ struct error *open_calls_write(struct reader *reader)
 		error = pairs_write_entry(reader, &stream, call);
 		if (reader->sink.writer && stream.pairs)
 			writer_end_stream(reader->sink.writer, stream.pairs);
+	}
+	for (size_t i = 0; i < OPEN_CALLS_LACKS && !error; i++) {
+		const struct open_lack *lack = &reader->open_calls.lacks[i];
+
+		if (lack->count)
+			error = pairs_lose_entries(reader, lack->id, lack->count);
 	}
 	open_calls_forget(reader, NULL);
 	return error;

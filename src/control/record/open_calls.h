@@ -3,7 +3,8 @@
  *
  * Whoever looks at the return stubs notes such calls here, from time to time, and at the end. A
  * call whose pair is read afterwards has returned, and is forgotten. A call that is left when the
- * reader finishes never returned: its entry is written, with its own time, and no exit.
+ * reader finishes never returned: its entry is written, with its own time, and no exit. A call that
+ * there was no memory to note is lost, whether or not it returns later.
  */
 #ifndef DYNTRACE_OPEN_CALLS_H
 #define DYNTRACE_OPEN_CALLS_H

@@ -346,6 +346,18 @@ struct error *pairs_write(struct reader *reader, struct stream *stream, struct w
 	return error;
 }
 
+struct error *pairs_lose_entries(struct reader *reader, uint32_t id, uint64_t count)
+{
+	struct error *error = no_memory();
+
+	if (!stream_gives_up(&reader->sink, error))
+		return error;
+	reader->unwritten[id] += count;
+	reader->totals.lost += count;
+	reader->totals.unwritten += count;
+	return NULL;
+}
+
 struct error *pairs_write_entry(struct reader *reader, struct stream *stream,
 				const struct open_call *call)
 {

@@ -36,11 +36,20 @@ struct open_call {
 	uint32_t next; /* of the same head, plus 1; 0: none */
 };
 
+/* Calls of one owner and kind that there was no memory to note. */
+struct open_lack {
+	const void *owner;
+	uint32_t id; /* of their entries */
+	uint64_t count; /* 0: unused */
+};
+
 #define OPEN_CALLS_HEADS 4096u /* a power of two */
+#define OPEN_CALLS_LACKS 32u
 
 struct open_calls {
 	VEC(struct open_call) calls;
 	uint32_t *heads; /* by `begin`: a call plus 1; 0: none. OPEN_CALLS_HEADS, or NULL */
+	struct open_lack lacks[OPEN_CALLS_LACKS]; /* the last one takes what has no room */
 };
 
 struct reader {
@@ -117,6 +126,8 @@ struct error *pairs_write(struct reader *reader, struct stream *stream, struct w
 /* pairs.c: writes the entry of a call that never returned, or counts it as lost. */
 struct error *pairs_write_entry(struct reader *reader, struct stream *stream,
 				const struct open_call *call);
+/* pairs.c: counts entries of calls as lost that there was no memory to note. */
+struct error *pairs_lose_entries(struct reader *reader, uint32_t id, uint64_t count);
 void pairs_free(struct pairs *pairs);
 /* open_calls.c: a pair was read. */
 void open_calls_returned(struct reader *reader, const struct stream *stream, uint32_t id,
