@@ -1,6 +1,6 @@
 /*
- * gather.h - events that need more than registers: declarations that gather.c, lists.c,
- * walks.c, text.c, read_cache.c, safe_read.c and unwind.c share.
+ * gather.h - events that need more than registers: declarations that gather.c, event_room.c,
+ * lists.c, walks.c, text.c, read_cache.c, safe_read.c and unwind.c share.
  *
  * Runs on the thread's own stack, with signals as they are, where the thread is known to have room
  * there (stack_room.c); else on a stack of the agent's with every signal blocked (gather.S). A
@@ -62,6 +62,20 @@ struct gather {
 	uint32_t next_window;
 	struct window windows[WINDOWS];
 };
+
+/* event_room.c: with signals open, is there room for an event, or does nobody wait for it (B8)? */
+bool event_room_may_begin(const struct dt_control *control, const struct dt_slot *slot,
+			  uint32_t size);
+#define EVENT_ROOM_HEAD 16u /* bytes of the event before its fields */
+/* event_room.c: begins the event, unless that is done. g->over: there is no room. */
+void event_room_begin(struct gather *g);
+/* Is this the child of a handler's fork? Then the event is its parent's, who goes on with it. */
+static inline bool event_room_is_forked(const struct gather *g)
+{
+	return g->open && agent_state(g->control)->pid != g->pid;
+}
+/* event_room.c: the event counts from here on, with the fields that it has. */
+void event_room_finish(struct gather *g);
 
 /* gather.c: runs a program, whose control, program, regs, open, own, draft and unwind are given. 1:
  * wrote the event. */
