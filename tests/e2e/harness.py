@@ -373,6 +373,16 @@ def status(pid, key):
         return next(line.split(":", 1)[1].strip() for line in file if line.startswith(key + ":"))
 
 
+@contextlib.contextmanager
+def stracing(processes, pid, output, *words):
+    """While the block runs, strace writes system calls of the process to the file."""
+    tracer = processes.start(["strace", "-qq", "-o", output, *words, "-p", str(pid)], stderr=subprocess.DEVNULL)
+    until(lambda: status(pid, "TracerPid") == str(tracer.pid), "strace is attached")
+    yield
+    tracer.terminate()
+    tracer.wait()
+
+
 def await_sleeps(controller, times):
     """Waits until a controller has gone through its loop that often. It sleeps in a futex there, for 50 ms at most; where it holds threads, or
     makes a child known, it waits for something else, often and for shorter times."""

@@ -475,11 +475,8 @@ def test_B22_hits_make_no_system_call(daemon, group, program_path, scratch):
     daemon.add(f"{one.pid}:foo")
     one.go().wait_ready()
     counted = os.path.join(scratch, "calls")
-    strace = group.start(["strace", "-q", "-o", counted, "-p", str(one.pid)], stderr=subprocess.DEVNULL)
-    until(lambda: harness.status(one.pid, "TracerPid") == str(strace.pid), "strace")
-    one.go().wait_ready()
-    strace.terminate()
-    strace.wait()
+    with harness.stracing(group, one.pid, counted):
+        one.go().wait_ready()
     with open(counted) as file:
         calls = [line for line in file if "(" in line]
     assert 2 <= len(calls) <= 2 + 16 * (100000 * 8 // 65536 + 2), calls[-40:]

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness import compile_once, status, until
+from harness import compile_once, status, stracing, until
 from test_loads_after_handlers import await_loads, first_byte
 from test_plain_loads import has_handlers
 
@@ -438,12 +438,9 @@ def test_makes_no_call(dyntrace, processes, program, scratch):
         tracing = dyntrace.start_trace(target.pid, "--function", "text").wait_told()
         assert target.stdout.readline() == "ready\n"
         until(lambda: status(target.pid, "TracerPid") == "0", "dyntrace has let go")
-        strace = processes.start(["strace", "-f", "-qq", "-o", output, "-p", str(target.pid)], stderr=subprocess.DEVNULL)
-        until(lambda: status(target.pid, "TracerPid") == str(strace.pid), "strace is attached")
-        go(target)
-        assert target.stdout.readline() == "done\n"
-        strace.terminate()
-        strace.wait()
+        with stracing(processes, target.pid, output, "-f"):
+            go(target)
+            assert target.stdout.readline() == "done\n"
         trace = tracing.stop()
         go(target)
     texts = [event.fields["s"] for event in trace.named("text_entry")]

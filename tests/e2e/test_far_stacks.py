@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness import compile_once, status, until
+from harness import compile_once, status, stracing, until
 
 SOURCE = r"""
 #include <execinfo.h>
@@ -170,12 +170,9 @@ def test_makes_no_call(dyntrace, processes, stacks, scratch):
         while target.stdout.readline() != "ready\n":
             pass
         until(lambda: status(target.pid, "TracerPid") == "0", "dyntrace has let go")
-        strace = processes.start(["strace", "-f", "-qq", "-o", output, "-p", str(target.pid)], stderr=subprocess.DEVNULL)
-        until(lambda: status(target.pid, "TracerPid") == str(strace.pid), "strace is attached")
-        go(target)
-        assert target.stdout.readline() == "done\n"
-        strace.terminate()
-        strace.wait()
+        with stracing(processes, target.pid, output, "-f"):
+            go(target)
+            assert target.stdout.readline() == "done\n"
         trace = tracing.stop()
         go(target)
     assert [len(trace.named(name)) for name in ("text_entry", "member_entry", "leaf")] == [HITS] * 3

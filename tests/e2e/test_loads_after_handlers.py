@@ -3,11 +3,10 @@ a probe of dyntrace's own, by which no hit inside of it loads from memory that m
 import os
 import re
 import signal
-import subprocess
 
 import pytest
 
-from harness import Program, await_sleeps, status, until
+from harness import Program, await_sleeps, status, stracing, until
 from stepper import Stepper
 from test_plain_loads import alone, build, has_handlers
 FUTEX = 202
@@ -109,17 +108,13 @@ def first_byte(pid, address):
         return memory.read(1)
 
 
+READS = ["-e", "trace=process_vm_readv"]  # of strace
+
+
 def reads(path):
     """Values that were read by system calls."""
     with open(path) as file:
         return len(re.findall("process_vm_readv", file.read()))
-
-
-def watch_reads(processes, pid, path):
-    """strace, which writes the system calls that read values."""
-    strace = processes.start(["strace", "-qq", "-e", "trace=process_vm_readv", "-o", path, "-p", str(pid)], stderr=subprocess.DEVNULL)
-    until(lambda: status(pid, "TracerPid") == str(strace.pid), "strace is attached")
-    return strace
 
 
 def await_loads(tracing, pid):
@@ -143,10 +138,8 @@ def test_loads_go_on(dyntrace, processes, scratch, blocks, late):
         until(lambda: first_byte(target.pid, handler) != before, "a probe at the handler")
     await_loads(tracing, target.pid)
     calls = os.path.join(scratch, "calls")
-    strace = watch_reads(processes, target.pid, calls)
-    target.go().wait_ready()
-    strace.terminate()
-    strace.wait()
+    with stracing(processes, target.pid, calls, *READS):
+        target.go().wait_ready()
     trace = tracing.stop()
     assert first_byte(target.pid, handler) == before
     assert target.finish().splitlines()[-1] == alone(path, *words)[0].splitlines()[-1] == f"3 handled, 0 {blocks}"
@@ -181,12 +174,10 @@ def test_loads_begin_while_a_thread_hits(dyntrace, processes, scratch, blocks):
     target.go()
     tracing = dyntrace.start_trace(target.pid, "--function", "take", "--every", "10").wait_told()
     await_loads(tracing, target.pid)
-    strace = watch_reads(processes, target.pid, calls)
-    target.go().wait_ready()
-    target.go().wait_ready()
-    target.go().wait_ready()
-    strace.terminate()
-    strace.wait()
+    with stracing(processes, target.pid, calls, *READS):
+        target.go().wait_ready()
+        target.go().wait_ready()
+        target.go().wait_ready()
     assert reads(calls) < 100
     trace = tracing.stop()
     assert target.finish().splitlines()[-1] == f"3 handled, 0 {blocks}" and trace.lost == 0
