@@ -1,8 +1,8 @@
 /*
  * drive.c - let every call of every operation fail, one after the other, each in a fresh target.
  *
- *	fault_driver [--only OPERATION] [--class CLASS] [--onward] [--thin N | --paths | --call N]
- *	             [--slice I/N] [--stacks]
+ *	fault_driver [--only OPERATION,...] [--class CLASS] [--onward]
+ *	             [--thin N | --paths | --call N] [--slice I/N] [--stacks]
  *
  * A first run of each operation counts its calls. Then one call fails per run: each of them, or
  * (--paths) one for each way by which the code comes to a call, or (--thin) N of the places that
@@ -438,6 +438,18 @@ static size_t drive(const struct operation *operation, unsigned classes)
 	return progress.bad;
 }
 
+static bool is_wanted(const char *name)
+{
+	size_t length = strlen(name);
+
+	for (const char *at = args.only; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		if (!strncmp(at, name, length) && (!at[length] || at[length] == ','))
+			return true;
+	}
+	return !args.only;
+}
+
 static unsigned class_bits(void)
 {
 	for (unsigned i = 0; args.class && i < FAULT_CLASSES; i++) {
@@ -534,7 +546,7 @@ int main(int argc, char **argv)
 	if (shared == MAP_FAILED || verdict == MAP_FAILED)
 		return 2;
 	for (size_t i = 0; i < operation_count; i++) {
-		if (!args.only || !strcmp(args.only, operations[i].name))
+		if (is_wanted(operations[i].name))
 			bad += drive(&operations[i], class_bits());
 	}
 	return bad ? 1 : 0;
