@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/placement/coverage.h"
+#include "control/placement/coverage/coverage.h"
 #include "options/commands.h"
 #include "options/table_text.h"
 

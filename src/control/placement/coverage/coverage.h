@@ -5,7 +5,7 @@
 #ifndef DYNTRACE_COVERAGE_H
 #define DYNTRACE_COVERAGE_H
 
-#include "plan.h"
+#include "control/placement/plan.h"
 
 #define COVERAGE_TACTICS_MAX 8
 

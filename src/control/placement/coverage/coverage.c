@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 
 #include "control/base/cleanup.h"
-#include "sigtrap_guards.h"
-#include "tactic.h"
+#include "control/placement/sigtrap_guards.h"
+#include "control/placement/tactic.h"
 
 #define PROGRAM_BASE 0x555555554000ULL
 #define LIBRARY_BASE 0x7ffff7000000ULL
