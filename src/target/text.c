@@ -7,6 +7,7 @@
  *	(null)			no string
  *	(unreadable 0x1f)	nothing there
  *	abc...			cut
+ *	(unreadable)		its address couldn't be read
  *	abc(unreadable)		only its beginning could be read
  */
 #include "gather.h"
@@ -41,6 +42,10 @@ static void put_unreadable(struct gather *g, uint64_t address)
 {
 	uint32_t digits = 1;
 
+	if (address == UINT64_MAX) { /* nobody could read where the text is */
+		put_text(g, "(unreadable)");
+		return;
+	}
 	while (digits < 16 && address >> digits * 4)
 		digits++;
 	put_text(g, "(unreadable 0x");

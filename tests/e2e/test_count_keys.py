@@ -179,7 +179,7 @@ def test_strings(build, scratch, program):
 
 def test_members_behind_pointers(build, scratch, program):
     rows = by_key(ask(build, scratch, program, "strings", "--by", "req->path"))
-    assert rows == {"/in/a/struct": 699, "(unreadable 0xffffffffffffffff)": 10}
+    assert rows == {"/in/a/struct": 699, "(unreadable)": 10}
     rows = by_key(ask(build, scratch, program, "strings", "--by", "req->kind,path", "--filter", "size < 3"))
     assert rows[1, "/tmp/file-0"] == 1 and rows[1, "/tmp/file-2"] == 1
     assert rows["(unreadable)", "(null)"] == 10

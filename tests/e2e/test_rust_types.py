@@ -27,9 +27,9 @@ EXPECTED = {
     "shape": [({"s": {"variant": "Circle", "Circle": {"__0": 1.5}, "Rect": {"w": 0, "h": 0}}, "y": 1}, 1.5),
               ({"s": {"variant": "Rect", "Circle": {"__0": 0}, "Rect": {"w": 2, "h": 3}}, "y": 2}, 6),
               ({"s": {"variant": "Empty", "Circle": {"__0": 0}, "Rect": {"w": 0, "h": 0}}, "y": 3}, 0)],
-    "niche": [({"a": {"variant": "Nothing", "Code": {"__0": 0}, "Named": {"name": None, "n": 0}}, "b": {"variant": "Sure", "Sure": {"__0": 1}},
+    "niche": [({"a": {"variant": "Nothing", "Code": {"__0": 0}, "Named": {"name": "(null)", "n": 0}}, "b": {"variant": "Sure", "Sure": {"__0": 1}},
                 "c": {"variant": "High"}, "y": 1}, 2001),
-              ({"a": {"variant": "Code", "Code": {"__0": 7}, "Named": {"name": None, "n": 0}}, "b": {"variant": "Never", "Sure": {"__0": 0}},
+              ({"a": {"variant": "Code", "Code": {"__0": 7}, "Named": {"name": "(null)", "n": 0}}, "b": {"variant": "Never", "Sure": {"__0": 0}},
                 "c": {"variant": "Low"}, "y": 2}, 1107),
               ({"a": {"variant": "Named", "Code": {"__0": 0}, "Named": {"name": "ann", "n": -5}}, "b": {"variant": "Unknown", "Sure": {"__0": 0}},
                 "c": {"variant": "Text", "Text": {"__0": {"value": [8]}, "__1": 1}}, "y": 3}, 207)],
@@ -41,7 +41,7 @@ EXPECTED = {
     "strs": [({"a": "owned", "b": "byref", "c": "mutable", "d": "slice", "y": 1}, "ownedbyrefmutablesliceboxed")],
     "prims": [({"a": str((5 << 64) + 3), "b": 228, "c": 1, "d": 1.5, "e": -3, "f": 99, "g": [1, 2, 3, 4], "h": {"__0": 11, "__1": 12}, "y": 1},
                {"__0": 239, "__1": 114})],
-    "refs": [({"p": ANN, "q": {"value": [{"name": "bob", "age": 1}]}, "r": {"value": [{"value": {"name": "cy", "age": 2}}]}, "y": 1}, {"variant": "Ok", "Ok": {"__0": 34}, "Err": {"__0": None}}),
+    "refs": [({"p": ANN, "q": {"value": [{"name": "bob", "age": 1}]}, "r": {"value": [{"value": {"name": "cy", "age": 2}}]}, "y": 1}, {"variant": "Ok", "Ok": {"__0": 34}, "Err": {"__0": "(null)"}}),
              ({"y": 0}, {"variant": "Err", "Ok": {"__0": 0}, "Err": {"__0": "ann"}})],
     "unit": [({"y": 1}, {"variant": "Err", "Err": {"__0": 1}}), ({"y": 9}, {"variant": "Ok", "Err": {"__0": 0}})],
     "maps": [({"a": {"size": 2, "elements": None}, "b": {"size": 3, "elements": None}, "y": 1}, 5)],
@@ -357,3 +357,71 @@ def test_values_that_are_too_many_for_an_event(dyntrace, scratch):
     assert result.fields["ret"]["Z"]["__1"] == 4 and result.fields["ret"]["Z"]["__0"]["Z"]["__1"] == 3
     assert result.fields["ret"]["Z"]["__0"]["Z"]["__0"] == 0  # <not recorded>
     assert [event.fields["ret"] for event in trace.named("deep::shallow_exit")] == [5]
+
+
+INSIDE = """
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::{hint::black_box, rc::Rc, sync::Arc};
+#[derive(Clone, Copy)]
+pub enum E { A(u32), B(u32), C { x: u32, y: u32 }, D }
+pub struct Inner { pub x: i32, pub s: String }
+pub struct Outer { pub b: Box<Inner>, pub o: Option<Box<Inner>>, pub r: Rc<Inner>, pub a: Arc<Inner>, pub v: Vec<Inner> }
+#[inline(never)] #[no_mangle]
+pub fn choose(e: &E, o: Option<u32>, r: &Result<String, u64>, t: &Option<String>) { black_box((e, o, r, t)); }
+#[inline(never)] #[no_mangle]
+pub fn follow(o: &Outer, s: &[i32]) { black_box((o, s)); }
+#[inline(never)] #[no_mangle]
+pub fn hold(m: &HashMap<u32, u32>, n: &HashSet<u32>, b: &BTreeMap<u32, u32>, d: &VecDeque<u32>) { black_box((m, n, b, d)); }
+fn inner(x: i32) -> Inner { Inner { x, s: format!("in{}", x) } }
+fn main() {
+    for n in 0..1000u32 {
+        let e = [E::A(n % 7), E::B(n % 7), E::C { x: n % 7, y: 5 }, E::D][n as usize % 4];
+        let t = if n % 5 < 3 { Some("five".to_string()) } else { None };
+        let r = if n % 6 == 0 { Err(5) } else { Ok("fine".to_string()) };
+        choose(&e, if n % 2 == 0 { Some(5) } else { None }, &r, &t);
+    }
+    let mut o = Outer { b: Box::new(inner(1)), o: Some(Box::new(inner(2))), r: Rc::new(inner(3)), a: Arc::new(inner(4)), v: vec![inner(5), inner(6)] };
+    follow(&o, &[7, 8]);
+    o.o = None;
+    follow(&o, &[]);
+    hold(&[(1, 2)].into(), &[1, 2].into(), &[(1, 2), (3, 4), (5, 6)].into(), &[1, 2, 3, 4].into());
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("rustc"), reason="no Rust compiler")
+@pytest.mark.parametrize("flags", [[], ["-O"]])
+def test_expressions(dyntrace, scratch, flags):
+    """A filter sees a variant's values only where the value is that variant: others have other values at the same place.
+    Boxes, Rc and Arc are followed by ->, and by . as in Rust; containers have a size, and rows have elements by number."""
+    path = os.path.join(scratch, "inside")
+    with open(path + ".rs", "w") as file:
+        file.write(INSIDE)
+    subprocess.run(["rustc", "-g", *flags, "-o", path, path + ".rs"], check=True, capture_output=True)
+
+    def hits(condition):
+        return len(dyntrace.trace("--function", "choose", "--filter", condition, "--", path)[1].events)
+    rows = [(n % 4, n % 7, n % 2 == 0, n % 6 == 0, n % 5 < 3) for n in range(1000)]
+    for condition, holds in {
+            "e->A.__0 == 5": lambda e, n, *_: e == 0 and n == 5,
+            "e.B.__0 == 5 || e.C.x == 5": lambda e, n, *_: e in (1, 2) and n == 5,
+            "e.C.y == 5": lambda e, *_: e == 2,
+            'e.variant == "D" && o.Some.__0 == 5': lambda e, _, o, *__: e == 3 and o,
+            'e.variant != "A" && o.variant != "None"': lambda e, _, o, *__: e != 0 and o,
+            "r.Err.__0 == 5": lambda _, __, ___, r, ____: r,
+            'r.Ok.__0 == "fine"': lambda _, __, ___, r, ____: not r,
+            't.Some.__0 == "five"': lambda *row: row[4],
+            't.Some.__0 != "five"': lambda *row: not row[4],
+            't.variant == "None"': lambda *row: not row[4]}.items():
+        assert hits(condition) == sum(holds(*row) for row in rows), condition
+
+    def values(function, *names):
+        _, trace = dyntrace.trace("--function", function, *[word for name in names for word in ("-t", "var:" + name)], "--", path)
+        return [[value for key, value in event.fields.items() if not key.endswith("__length")][-len(names) - 1:] for event in trace.events]
+    assert values("follow", "o->b->x", "o.b.s", "o.r.x", "o->r->s", "o.a.x", "o.v[1].s", "o.v.size", "s[1]", "s.size", "o.o.Some.__0.x") == [
+        [1, "in1", 3, "in3", 4, "in6", 2, 8, 2, 2, ""], [1, "in1", 3, "in3", 4, "in6", 2, 0, 0, 0, "s[1], o.o.Some.__0.x"]]
+    assert values("hold", "m.size", "n.size", "b.size", "d.size") == [[1, 2, 3, 4, ""]]
+    error = dyntrace("trace", "--function", "choose", "--filter", 'e.variant == "F"', "--", path, status=2).stderr
+    assert error == 'dyntrace: trace: choose: --filter: no variant \'F\'\n  e.variant == "F"\n            ^\n'
+    error = dyntrace("trace", "--function", "choose", "--filter", "e.variant == 1", "--", path, status=2).stderr
+    assert error.startswith('dyntrace: trace: choose: --filter: a variant is compared with its name (== "Some")\n')

@@ -292,6 +292,78 @@ def test_broken_containers(dyntrace, program):
     assert len(watched) == 2000 and all(len(call["numbers"]["elements"]) <= 16 for call in watched)
 
 
+INSIDE = """
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+struct node { int id; std::string label; std::unique_ptr<node> next; std::shared_ptr<node> other; };
+#define SEE(one) __asm__ volatile("" : : "r"(&one) : "memory")
+#define TAKE extern "C" __attribute__((noinline)) void
+TAKE own(std::unique_ptr<node> one, const std::shared_ptr<node> &two, node *three, std::unique_ptr<int[]> four, std::vector<std::unique_ptr<node>> *five)
+{ SEE(one); SEE(two); SEE(*three); SEE(four); SEE(*five); }
+TAKE may(std::optional<int> number, const std::optional<node> &maybe) { SEE(number); SEE(maybe); }
+TAKE hold(const std::vector<std::string> &texts, const std::map<int, int> &map, std::string *text, const std::vector<int> &none)
+{ SEE(texts); SEE(map); SEE(*text); SEE(none); }
+static std::unique_ptr<node> make(int id, const char *label) { return std::unique_ptr<node>(new node{ id, label, nullptr, nullptr }); }
+int main()
+{
+	auto two = std::make_shared<node>();
+	std::vector<std::unique_ptr<node>> row;
+	std::map<int, int> map{ { 1, 2 }, { 3, 4 } };
+	std::vector<std::string> texts{ "one", "two, on the heap, since it is long", "three" };
+	node first{ 1, "first", make(2, "second"), two };
+	two->label = "shared";
+	two->id = 3;
+	row.push_back(make(4, "in a row"));
+	own(make(5, "own"), two, &first, std::unique_ptr<int[]>(new int[2]{ 6, 7 }), &row);
+	own(nullptr, nullptr, &first, nullptr, &row);
+	may(8, node{ 9, "maybe", nullptr, nullptr });
+	may(0, {});
+	may({}, {});
+	hold(texts, map, &texts[1], {});
+}"""
+
+
+@pytest.mark.parametrize("compiler", [["g++"], ["clang++-14"], ["clang++-14", "-stdlib=libc++"]])
+def test_expressions(dyntrace, scratch, compiler):
+    """Smart pointers and optional values are followed as in C++, elements have numbers, and a container has a size, by its name in events."""
+    if "-stdlib=libc++" in compiler and not os.path.exists("/usr/lib/llvm-14/include/c++/v1/vector"):
+        pytest.skip("no libc++-14-dev")
+    path = os.path.join(scratch, "inside")
+    subprocess.run([*compiler, "-g", "-O1", "-std=c++17", "-o", path, "-x", "c++", "-"], input=INSIDE, text=True, check=True)
+
+    def values(function, *names):
+        _, trace = dyntrace.trace("--function", function, *[word for name in names for word in ("-t", "var:" + name)], "--", path)
+        return [list(bare(event.fields).values())[-len(names) - 1:-1] + [event.fields["unreadable"]] for event in trace.events]
+    own = values("own", "one->id", "two->label", "three->next->label", "three.other.id", "four[1]", "(*five)[0]->id", "five->size")
+    assert own == [[5, "shared", "second", 3, 7, 4, 1, ""], [0, "(unreadable)", "second", 3, 0, 4, 1, "one->id, four[1]"]]
+    assert values("may", "*number", "number.value", "number.has_value", "maybe->label") == [
+        [8, 8, 1, "maybe", ""], [0, 0, 1, "(unreadable)", ""], [0, 0, 0, "(unreadable)", "*number, number.value"]]
+    assert values("hold", "texts[1]", "texts[3]", "texts.size", "map.size", "text->size", "none.size", "none[0]") == [
+        ["two, on the heap, since it is long", "(unreadable)", 3, 2, 34, 0, 0, "none[0]"]]
+
+    def calls(function, condition):
+        return len(dyntrace.trace("--function", function, "--filter", condition, "--", path)[1].events)
+    assert [calls("own", condition) for condition in ("one", "!one", "one == NULL", "two && two->id == 3", 'one->label == "own"')] == [1] * 5
+    assert calls("may", "*number == 0") == 2 and calls("may", "number.has_value && *number == 0") == 1
+    assert calls("may", "*number == 8 || maybe->id == 9") == 1 and calls("may", 'maybe->label != "maybe"') == 2
+    assert calls("hold", 'texts.size == 3 && texts[2] == "t*"') == 1 and calls("hold", "texts.size < 3") == 0
+    error = dyntrace("trace", "--function", "hold", "-t", "var:map[1]", "--", path, status=2).stderr
+    assert error == "dyntrace: trace: hold: -t var: not a pointer, and no elements in a row\n  map[1]\n     ^\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/usr/lib/llvm-14/include/c++/v1/vector"), reason="no libc++-14-dev")
+def test_shared_ptr_of_a_declared_type(dyntrace, scratch):
+    """By default clang leaves out what the library itself describes: the owners of a shared_ptr are counted all the same."""
+    path = os.path.join(scratch, "inside")
+    subprocess.run(["clang++-14", "-stdlib=libc++", "-g", "-O1", "-std=c++17", "-o", path, "-x", "c++", "-"], input=INSIDE, text=True, check=True)
+    _, trace = dyntrace.trace("--function", "own", "--", path)
+    shared = [bare(event.fields)["two"] for event in trace.events]
+    assert [(two["use_count"], [one["label"] for one in two["value"]]) for two in shared] == [(2, ["shared"]), (0, [])]
+
+
 @pytest.mark.parametrize("slow", [False, True])
 def test_text_that_is_not_there(dyntrace, scratch, slow):
     """A std::string or a view whose own words can't be read isn't an empty one; where SIGBUS is ignored, nothing is read by plain loads."""
@@ -310,7 +382,7 @@ int main(int argc, char **)
     subprocess.run(["g++", "-std=c++17", "-g", "-O1", "-o", path, "-x", "c++", "-"], input=source, text=True, check=True)
     members = [word for name in ("name", "wide", "part") for word in ("-t", f"node->{name}")]
     _, trace = dyntrace.trace("--function", "visit", *members, "--", path, *(["slow"] if slow else []))
-    bad = "(unreadable 0xffffffffffffffff)"
+    bad = "(unreadable)"  # no address: nobody knows where the text would be
     assert [list(event.fields.values())[1:4] for event in trace.events] == [[bad] * 3, [bad] * 3, [""] * 3, ["full", "wide", "part"]] * 3
 
 

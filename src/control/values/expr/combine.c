@@ -99,6 +99,22 @@ static struct pushed_text push_text(const struct operand *place)
 	return text;
 }
 
+/* enumeration.variant == "Name" */
+static void compare_variant(struct parser *p, const struct binary *binary, struct operand *place,
+			    const char *name, const char *at)
+{
+	struct operand number = { .kind = OPERAND_NUMBER, .size = 4 };
+
+	if (binary->code != DT_OP_EQ && binary->code != DT_OP_NE)
+		parser_fail(p, at, "names of variants can be compared with == and != only");
+	else if (!value_is_variant(&place->type, &place->place, name, &number.ops))
+		parser_fail(p, at, "no variant '%s'", name);
+	operand_guard_ops(place, &number.ops);
+	if (binary->code == DT_OP_NE)
+		ops_add(&number.ops, DT_OP_LNOT, 0, 0, 0);
+	*place = number;
+}
+
 /* string == "text" */
 static void compare_text(struct parser *p, const struct binary *binary, struct operand *place,
 			 const char *text, const char *at)
@@ -109,6 +125,10 @@ static void compare_text(struct parser *p, const struct binary *binary, struct o
 	uint32_t offset;
 
 	operand_follow_reference(place);
+	if (place->is_variant_name) {
+		compare_variant(p, binary, place, text, at);
+		return;
+	}
 	if ((binary->code != DT_OP_EQ && binary->code != DT_OP_NE) || !p->texts) {
 		parser_fail(p, at, "strings can be compared with == and != only");
 		return;
@@ -129,6 +149,7 @@ static void compare_text(struct parser *p, const struct binary *binary, struct o
 			parser_fail(p, at, "out of memory");
 	}
 	ops_add(&number.ops, DT_OP_MATCH, pushed.is_counted, is_glob(text), offset);
+	operand_guard_ops(place, &number.ops);
 	if (binary->code == DT_OP_NE)
 		ops_add(&number.ops, DT_OP_LNOT, 0, 0, 0);
 	*place = number;
@@ -136,9 +157,9 @@ static void compare_text(struct parser *p, const struct binary *binary, struct o
 
 /* ---- pointers -------------------------------------------------------------------------------- */
 
-static bool is_pointer(struct operand *operand)
+static bool is_pointer(struct parser *p, struct operand *operand)
 {
-	operand_follow_reference(operand);
+	operand_follow_holder(p, operand);
 	return operand->kind == OPERAND_PLACE &&
 	       (operand->type.kind == TYPE_POINTER || operand->type.kind == TYPE_ARRAY);
 }
@@ -200,7 +221,7 @@ static void subtract_pointers(struct parser *p, struct operand *left, struct ope
 static bool combine_pointers(struct parser *p, const struct binary *binary, struct operand *left,
 			     struct operand *right, const char *at)
 {
-	bool left_points = is_pointer(left), right_points = is_pointer(right);
+	bool left_points = is_pointer(p, left), right_points = is_pointer(p, right);
 
 	if ((binary->code != DT_OP_ADD && binary->code != DT_OP_SUB) ||
 	    (!left_points && !right_points))

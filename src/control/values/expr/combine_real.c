@@ -10,7 +10,8 @@
 static bool is_float(struct operand *operand)
 {
 	operand_follow_reference(operand);
-	return operand->kind == OPERAND_PLACE && operand->type.kind == TYPE_FLOAT &&
+	return operand->kind == OPERAND_PLACE && !operand->guard.count &&
+	       operand->type.kind == TYPE_FLOAT &&
 	       (operand->type.size == 4 || operand->type.size == 8);
 }
 

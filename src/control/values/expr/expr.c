@@ -518,6 +518,10 @@ struct error *expr_variable(const char *text, const struct expr_names *names, st
 
 	if (!error && operand.kind == OPERAND_TEXT)
 		parser_fail(&parser, text, "not a variable");
+	if (!error && operand.is_variant_name)
+		operand_make_value(&parser, &operand, text);
+	if (!error && operand.kind == OPERAND_PLACE)
+		operand_guard_place(&operand);
 	error = parser.error ? parser.error :
 			       check(is_computed ? &operand.ops : &operand.place.ops);
 	if (error)

@@ -14,6 +14,10 @@
  * overflow wraps, shifts by too much give 0 or the sign. Floating-point numbers are doubles or
  * singles; a single and a literal are compared as singles.
  *
+ * Smart pointers and optional values are followed by -> and *; members are also found behind
+ * pointers (a.b). Containers have .size and [index], enumerations of Rust .variant == "Name". What
+ * isn't there, of another variant or of an empty optional, is 0, and equals no text.
+ *
  * An expression becomes operations for the agent's programs. Errors mark the place with a caret.
  */
 #ifndef DYNTRACE_EXPR_H

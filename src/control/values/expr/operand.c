@@ -1,4 +1,4 @@
-/* operand.c - from places to numbers; members and indices. */
+/* operand.c - from places to numbers. */
 #include "operand.h"
 
 #include <stdarg.h>
@@ -45,6 +45,47 @@ void operand_follow_reference(struct operand *operand)
 	operand->place = behind;
 }
 
+void operand_guard_ops(const struct operand *place, struct value_ops *ops)
+{
+	struct value_ops all = place->guard;
+
+	if (!all.count)
+		return;
+	ops_add(&all, DT_OP_SKIP_ZERO, 0, 0, (uint32_t)ops->count + 1);
+	ops_append(&all, ops);
+	ops_add(&all, DT_OP_SKIP, 0, 0, 2);
+	ops_const(&all, 0);
+	*ops = all;
+}
+
+void operand_guard(struct operand *operand, const struct value_ops *guard)
+{
+	struct value_ops both = *guard;
+
+	operand_guard_ops(operand, &both);
+	operand->guard = both;
+}
+
+void operand_guard_place(struct operand *operand)
+{
+	struct value_place place = { .kind = operand->place.kind };
+
+	if (!operand->guard.count)
+		return;
+	ops_append(&place.ops, &operand->guard);
+	ops_add(&place.ops, DT_OP_CHECK, 0, 0, 0);
+	if (place.kind == PLACE_PIECES) {
+		uint64_t size = operand->type.size;
+
+		place.kind = PLACE_VALUE;
+		if (size > 8 || !place_push(&operand->place, (uint32_t)size, false, &place.ops))
+			return;
+	} else {
+		ops_append(&place.ops, &operand->place.ops);
+	}
+	operand->place = place;
+}
+
 /* Loads an integer of any size: those smaller than an int become ints. */
 static bool load_number(const struct operand *operand, struct operand *ret)
 {
@@ -69,9 +110,12 @@ void operand_make_value(struct parser *p, struct operand *operand, const char *a
 	bool found = false;
 
 	operand_follow_reference(operand);
+	operand_follow_holder(p, operand);
 	if (p->error || operand->kind == OPERAND_NUMBER || operand->kind == OPERAND_REAL)
 		return;
-	if (operand->kind == OPERAND_TEXT)
+	if (operand->is_variant_name)
+		parser_fail(p, at, "a variant is compared with its name (== \"Some\")");
+	else if (operand->kind == OPERAND_TEXT)
 		parser_fail(p, at, "strings can be compared with == and != only");
 	else if (type->kind == TYPE_ARRAY)
 		found = place_push_address(&operand->place, &number.ops);
@@ -89,6 +133,7 @@ void operand_make_value(struct parser *p, struct operand *operand, const char *a
 		found = load_number(operand, &number);
 	if (!found)
 		parser_fail(p, at, "no value at this place (optimised out)");
+	operand_guard_ops(operand, &number.ops);
 	*operand = number;
 }
 
@@ -147,99 +192,4 @@ void operand_make_real(struct operand *operand, uint8_t size)
 	operand->kind = OPERAND_REAL;
 	operand->size = size;
 	operand->is_literal = false;
-}
-
-/* ---- members, indices ------------------------------------------------------------------------ */
-
-void operand_dereference(struct parser *p, struct operand *operand, const char *at)
-{
-	struct value_place behind;
-	struct type target;
-
-	operand_follow_reference(operand);
-	if (operand->kind != OPERAND_PLACE ||
-	    (operand->type.kind != TYPE_POINTER && operand->type.kind != TYPE_ARRAY)) {
-		parser_fail(p, at, "not a pointer");
-		return;
-	}
-	type_target(&operand->type, &target);
-	if (operand->type.kind == TYPE_POINTER) {
-		place_behind(&operand->place, &behind);
-		operand->place = behind;
-	}
-	if (p->names->debug)
-		type_complete(p->names->debug, &target);
-	operand->type = target;
-}
-
-void operand_select_member(struct parser *p, struct operand *operand, const char *name,
-			   const char *at)
-{
-	struct value_place part;
-	struct member member;
-
-	operand_follow_reference(operand);
-	if (p->names->debug)
-		type_complete(p->names->debug, &operand->type);
-	if (operand->kind != OPERAND_PLACE || !type_find_member(&operand->type, name, &member)) {
-		parser_fail(p, at, "%s has no member '%s'",
-			    operand->type.name ? operand->type.name : "the value before it",
-			    name);
-		return;
-	}
-	place_member(&operand->place, member.offset, &part);
-	if (member.bit_size) {
-		struct operand number = { .kind = OPERAND_NUMBER };
-		uint32_t bytes = (member.bit_offset + member.bit_size + 7) / 8;
-
-		if (!place_push(&part, bytes, false, &number.ops))
-			parser_fail(p, at, "no value at this place (optimised out)");
-		ops_add(&number.ops, DT_OP_BITS, (uint8_t)member.bit_offset,
-			(uint16_t)member.bit_size, member.type.is_signed);
-		number.size = member.bit_size > 32 ? 8 : 4;
-		number.is_unsigned = !member.type.is_signed && member.bit_size >= 32;
-		*operand = number;
-		return;
-	}
-	operand->place = part;
-	operand->type = member.type;
-}
-
-void operand_select_element(struct parser *p, struct operand *operand, struct operand *index,
-			    const char *at)
-{
-	struct value_place place = { .kind = PLACE_MEMORY };
-
-	operand_dereference(p, operand, at);
-	operand_make_number(p, index, at);
-	if (p->error)
-		return;
-	if (operand->type.size == 0 || operand->type.size > INT32_MAX ||
-	    !place_push_address(&operand->place, &place.ops)) {
-		parser_fail(p, at, "cannot find its elements");
-		return;
-	}
-	ops_append(&place.ops, &index->ops);
-	ops_const(&place.ops, operand->type.size);
-	ops_add(&place.ops, DT_OP_MUL, 0, 0, 0);
-	ops_add(&place.ops, DT_OP_ADD, 0, 0, 0);
-	operand->place = place;
-}
-
-void operand_take_address(struct parser *p, struct operand *operand, const char *at)
-{
-	struct value_place address = { .kind = PLACE_VALUE };
-	struct type pointer;
-
-	operand_follow_reference(operand);
-	if (p->error)
-		return;
-	if (operand->kind != OPERAND_PLACE || (!operand->type.die.addr && !operand->type.base) ||
-	    !place_push_address(&operand->place, &address.ops)) {
-		parser_fail(p, at, "no address: a number, or in a register");
-		return;
-	}
-	type_add_pointer(&operand->type, &pointer);
-	operand->type = pointer;
-	operand->place = address;
 }

@@ -29,6 +29,8 @@ struct operand {
 	uint8_t size; /* of a number: 4 or 8 bytes */
 	bool is_unsigned;
 	char *text; /* owned by the parser's scratch */
+	struct value_ops guard; /* of a place: leave 0 if no value is there now; none: always */
+	bool is_variant_name; /* a place: of the enumeration whose variant is compared */
 	bool is_vector; /* a place: $xmm0, whose type a cast chooses */
 	bool is_literal; /* a number written in the expression: */
 	uint64_t value;
@@ -64,6 +66,13 @@ void parser_take_path(struct parser *p, char *name);
 void operand_set_number(struct operand *operand, uint64_t value, uint8_t size, bool is_unsigned);
 /* Replaces a reference by its target. */
 void operand_follow_reference(struct operand *operand);
+/* What is in a variant of an enumeration, or in an optional, is there only sometimes. Adds the
+ * operations that tell. */
+void operand_guard(struct operand *operand, const struct value_ops *guard);
+/* Makes them leave 0 if the guard of a place does, too. */
+void operand_guard_ops(const struct operand *place, struct value_ops *ops);
+/* Makes a place unreadable where the guard says that nothing is there. */
+void operand_guard_place(struct operand *operand);
 /* Makes it a number of any kind, with C's integer promotions. */
 void operand_make_value(struct parser *p, struct operand *operand, const char *at);
 /* Makes it an integer. */
@@ -76,7 +85,11 @@ void operand_convert(struct operand *operand, uint8_t size, bool is_unsigned);
 void operand_cut(struct operand *operand);
 /* Converts a number to a real one. */
 void operand_make_real(struct operand *operand, uint8_t size);
-/* Replaces a pointer by its target, or an array by its first element. */
+/* ---- operand_member.c ----------------------------------------------------------------------- */
+
+/* Replaces a smart pointer by the pointer in it. False: it is none. */
+bool operand_follow_holder(struct parser *p, struct operand *operand);
+/* Replaces a pointer by its target, an optional by its value, or an array by its first element. */
 void operand_dereference(struct parser *p, struct operand *operand, const char *at);
 void operand_take_address(struct parser *p, struct operand *operand, const char *at);
 void operand_select_member(struct parser *p, struct operand *operand, const char *name,

@@ -28,6 +28,25 @@
 bool value_text(const struct type *type, const struct value_place *place,
 		struct value_place *ret_address, struct value_place *ret_length);
 
+/* shape_inside.c: a smart pointer of C++, or an Rc: where its pointer is, and the pointer's target.
+ * False: another type. */
+bool value_points(const struct type *type, const struct value_place *place, struct debug *debug,
+		  struct type *ret_target, struct value_place *ret_pointer);
+/* shape_inside.c: a std::optional: its value, and a byte that is 1 if there is one. */
+bool value_optional(const struct type *type, const struct value_place *place,
+		    struct type *ret_type, struct value_place *ret_place,
+		    struct value_place *ret_has);
+/* shape_inside.c: pushes the number of a container's elements, or of a text's bytes. */
+bool value_count(const struct type *type, const struct value_place *place, struct debug *debug,
+		 struct value_ops *ops);
+/* shape_inside.c: the address of an element by its number [number -- address]. What is behind the
+ * last one counts as unreadable. False: its elements don't lie in a row. */
+bool value_element(const struct type *type, const struct value_place *place, struct debug *debug,
+		   struct value_ops *ops, struct type *ret_element);
+/* shape_variant.c: pushes whether an enumeration with values (Rust) has this variant now. False:
+ * it never has. */
+bool value_is_variant(const struct type *type, const struct value_place *place, const char *name,
+		      struct value_ops *ops);
 
 struct value_store {
 	struct value_place place;

@@ -104,9 +104,9 @@ static uint32_t blamed_field(const struct value_store *store)
 	return store->blamed ? store->blamed - 1u : store->field;
 }
 
-/* Pushes the value, or 0 if its guard is 0. */
+/* Pushes the value, or another if its guard is 0. */
 static void push_guarded(const struct builder *b, const struct value_store *store,
-			 const struct value_ops *value, struct value_ops *ops)
+			 const struct value_ops *value, uint64_t other, struct value_ops *ops)
 {
 	if (!store->guard) {
 		ops_append(ops, value);
@@ -116,7 +116,7 @@ static void push_guarded(const struct builder *b, const struct value_store *stor
 	ops_add(ops, DT_OP_SKIP_ZERO, 0, 0, (uint32_t)value->count + 1);
 	ops_append(ops, value);
 	ops_add(ops, DT_OP_SKIP, 0, 0, 2);
-	ops_const(ops, 0);
+	ops_const(ops, other);
 }
 
 static void build_number(struct builder *b, const struct value_store *store)
@@ -125,7 +125,7 @@ static void build_number(struct builder *b, const struct value_store *store)
 
 	if (!place_push(&store->place, store->load, store->is_signed && !store->bit_size, &value))
 		ops_const(&value, 0);
-	push_guarded(b, store, &value, &ops);
+	push_guarded(b, store, &value, 0, &ops);
 	if (store->bit_size)
 		ops_add(&ops, DT_OP_BITS, store->bit_offset, store->bit_size, store->is_signed);
 	ops_add(&ops, DT_OP_STORE, store->size, 0, blamed_field(store));
@@ -135,13 +135,15 @@ static void build_number(struct builder *b, const struct value_store *store)
 
 static void build_string(struct builder *b, const struct value_store *store)
 {
-	struct value_ops value = { .count = 0 }, ops = { .count = 0 };
+	struct value_ops value = { .count = 0 }, length = { .count = 0 }, ops = { .count = 0 };
 
 	if (!place_push(&store->place, 8, false, &value))
 		ops_const(&value, 0);
-	push_guarded(b, store, &value, &ops);
-	if (store->mode && !place_push(&store->length, 8, false, &ops))
-		ops_const(&ops, 0);
+	push_guarded(b, store, &value, 0, &ops);
+	if (store->mode && !place_push(&store->length, 8, false, &length))
+		ops_const(&length, 0);
+	if (store->mode) /* of another variant: no text, not an empty one */
+		push_guarded(b, store, &length, 1, &ops);
 	ops_add(&ops, DT_OP_STRING, store->load, store->count, store->mode);
 	build(b, &ops);
 	b->size += store->count + MARK_ROOM + 1;
@@ -159,7 +161,7 @@ static void build_wide(struct builder *b, const struct value_store *store)
 		place_member(&store->place, offset, &half);
 		if (!place_push(&half, 8, false, &value))
 			ops_const(&value, 0);
-		push_guarded(b, store, &value, &ops);
+		push_guarded(b, store, &value, 0, &ops);
 	}
 	ops_add(&ops, DT_OP_WIDE, store->is_signed, 0, 0);
 	build(b, &ops);
@@ -172,7 +174,7 @@ static void build_memory(struct builder *b, const struct value_store *store)
 
 	if (!place_push_address(&store->place, &value))
 		ops_const(&value, 0);
-	push_guarded(b, store, &value, &ops);
+	push_guarded(b, store, &value, 0, &ops);
 	ops_add(&ops, (enum dt_op_code)store->code, store->size, store->count,
 		blamed_field(store));
 	build(b, &ops);

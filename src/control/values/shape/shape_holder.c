@@ -77,7 +77,10 @@ static bool push_use_count(struct container *c, const char *path, const char *co
 		return false;
 	type_target(&pointer, &counts);
 	type_complete(c->shape->debug, &counts);
-	if (!shape_find_path(&counts, counter, &offset, NULL) ||
+	/* programs with libc++ declare the type alone: it is behind the table of functions */
+	if (!shape_find_path(&counts, counter, &offset, NULL))
+		offset = counts.size ? 0 : sizeof(uint64_t);
+	if (!offset ||
 	    !container_push(c, path, 8, ops) || !container_push(c, path, 8, &count))
 		return false;
 	ops_add(&count, DT_OP_OFFSET, 0, 0, (uint32_t)offset);

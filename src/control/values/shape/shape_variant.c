@@ -4,6 +4,8 @@
  * An event has the fields of all variants. Fields of other variants are 0: a guard, which compares
  * the tag, precedes each store.
  */
+#include <string.h>
+
 #include "shape_fields.h"
 
 #define STORES_MAX 64
@@ -120,6 +122,36 @@ static void add_variant_name(struct shape *shape, const struct type *type, const
 	}
 }
 
+/* Pushes whether the tag says that it is this variant. */
+static bool push_has(const struct member *tag, const struct tag_values *values,
+		     const struct variant *variant, const struct value_place *at,
+		     struct value_ops *ops)
+{
+	if (variant->has_value)
+		return push_is(tag, at, (uint64_t)variant->value & values->mask, ops);
+	return values->has_rest && push_is_rest(tag, values, at, ops);
+}
+
+bool value_is_variant(const struct type *type, const struct value_place *place, const char *name,
+		      struct value_ops *ops)
+{
+	struct member_walk walk = { .started = false };
+	struct tag_values values;
+	struct variant variant;
+	struct value_place at;
+	struct member tag;
+
+	if (!type_find_tag(type, &tag) || !value_is_number_size(tag.type.size))
+		return false;
+	place_member(place, tag.offset, &at);
+	values = find_values(type, &tag);
+	while (type_next_variant(type, &walk, &variant)) {
+		if (variant.member.name && strcmp(variant.member.name, name) == 0)
+			return push_has(&tag, &values, &variant, &at, ops);
+	}
+	return false;
+}
+
 /* Fields of other variants are 0. */
 static void add_variant(struct shape *shape, const struct variant *variant,
 			const struct member *tag, const struct tag_values *values,
@@ -128,15 +160,10 @@ static void add_variant(struct shape *shape, const struct variant *variant,
 {
 	struct value_ops guard = { .count = 0 };
 	uint16_t outer = shape->guard;
-	bool pushed;
 
 	if (outer)
 		ops_append(&guard, &shape->guards.items[outer - 1]);
-	if (variant->has_value)
-		pushed = push_is(tag, at, (uint64_t)variant->value & values->mask, &guard);
-	else
-		pushed = values->has_rest && push_is_rest(tag, values, at, &guard);
-	if (!pushed)
+	if (!push_has(tag, values, variant, at, &guard))
 		return;
 	if (outer)
 		ops_add(&guard, DT_OP_AND, 0, 0, 0);
