@@ -25,3 +25,40 @@ def check(dyntrace, scratch, compiler, flags, version, seed, count):
     (9, "g++", "-O0", 5), (10, "g++", "-O2", 4), (11, "clang++", "-O0", 5), (12, "clang++", "-O2", 4)])
 def test_random_signatures(dyntrace, scratch, seed, compiler, flags, version):
     check(dyntrace, scratch, compiler, flags, version, seed, 40)
+
+
+ALIGNED = """
+typedef double wide __attribute__((vector_size(32)));
+struct vectors { wide a, b; };
+struct inner { int n; struct { wide a; int x; } m; };
+struct member { int x; long y __attribute__((aligned(32))); };
+struct whole { int x; } __attribute__((aligned(64)));
+struct packed { char c; long double l; } __attribute__((packed));
+struct holes { long a; long : 64; long : 64; long d; };
+#define TAKE(n, type) __attribute__((noinline, target("avx"))) \\
+	void f##n(long double before, struct type v, long double behind) { __asm__ volatile("" : : "r"(&v), "r"(&before), "r"(&behind) : "memory"); }
+TAKE(0, vectors) TAKE(1, inner) TAKE(2, member) TAKE(3, whole) TAKE(4, packed) TAKE(5, holes)
+__attribute__((target("avx"))) int main(void)
+{
+	wide w = { 1, 2, 3, 4 };
+	f0(7, (struct vectors){ w, w }, 8);
+	f1(7, (struct inner){ 5, { w, 6 } }, 8);
+	f2(7, (struct member){ 1, 2 }, 8);
+	f3(7, (struct whole){ 3 }, 8);
+	f4(7, (struct packed){ 'c', 2.5 }, 8);
+	f5(7, (struct holes){ 4, 5 }, 8);
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("flags", ["-O0", "-O1"])
+def test_structs_with_an_alignment(dyntrace, scratch, compiler, flags):
+    """A struct on the stack is where its alignment says, which LLVM doesn't tell: members and gaps between them do."""
+    path = os.path.join(scratch, "aligned")
+    subprocess.run([compiler, "-g", flags, "-w", "-x", "c", "-o", path, "-"], input=ALIGNED, text=True, check=True)
+    _, trace = dyntrace.trace("--function", "f[0-9]", "--", path)
+    wide = [1, 2, 3, 4]
+    assert [event.fields["v"] for event in trace.events] == [
+        {"a": wide, "b": wide}, {"n": 5, "m": {"a": wide, "x": 6}}, {"x": 1, "y": 2}, {"x": 3}, {"c": ord("c"), "l": 2.5}, {"a": 4, "d": 5}]
+    assert all((event.fields["before"], event.fields["behind"]) == (7, 8) for event in trace.events)

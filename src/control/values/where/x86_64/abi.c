@@ -17,6 +17,7 @@
 #define ARGUMENT_INTS 6
 #define ARGUMENT_SSES 8
 #define DEPTH_MAX 16
+#define ALIGN_MAX 4096u
 #define PASS_BY_REFERENCE 4 /* DW_CC_pass_by_reference */
 #define PASS_BY_VALUE 5
 #define DEFAULTED_IN_CLASS 1 /* DW_DEFAULTED_in_class */
@@ -168,30 +169,68 @@ static void classify(const struct type *type, uint64_t offset, enum class classe
 	}
 }
 
-/* Alignment on the stack: 16 if a member asks for it, else 8. */
-static unsigned alignment(const struct type *type, unsigned depth)
+static uint64_t align_up(uint64_t value, uint64_t align)
+{
+	return (value + align - 1) / align * align;
+}
+
+/* The alignment that explains why something is at `to` and not nearer to `from`; 8: none from 32
+ * on. LLVM doesn't tell alignments; smaller gaps have other reasons (unnamed bit fields). */
+static unsigned alignment_by_gap(uint64_t from, uint64_t to)
+{
+	unsigned align = 16;
+
+	if (align_up(from, 8) >= to || align_up(from, align) >= to)
+		return 8;
+	while (align < ALIGN_MAX && align_up(from, align) < to)
+		align *= 2;
+	return align_up(from, align) == to ? align : 8;
+}
+
+static unsigned alignment(const struct type *type, unsigned depth);
+
+/* The most that a member asks for, or that the gaps between members tell. */
+static unsigned struct_alignment(const struct type *type, unsigned depth)
 {
 	struct member_walk walk = { .started = false };
+	struct member member;
+	uint64_t end = 0;
+	unsigned most = 8;
+
+	while (type_next_member(type, &walk, &member)) {
+		unsigned align = alignment(&member.type, depth + 1);
+		unsigned by_gap = alignment_by_gap(end, member.offset);
+
+		/* else the struct is packed */
+		if (align > most && member.offset % align == 0 && type->size % align == 0)
+			most = align;
+		if (by_gap > most && type->size % by_gap == 0)
+			most = by_gap;
+		if (member.offset + member.type.size > end)
+			end = member.offset + member.type.size;
+	}
+	if (alignment_by_gap(end, type->size) > most && end)
+		most = alignment_by_gap(end, type->size);
+	return most;
+}
+
+/* Alignment on the stack: 8, or more if a member asks for it. */
+static unsigned alignment(const struct type *type, unsigned depth)
+{
 	Dwarf_Attribute attribute;
 	Dwarf_Die die = type->die;
-	struct member member;
 	struct type element;
 	Dwarf_Word align;
 
 	if (depth > DEPTH_MAX || ++steps > STEPS_MAX || type->kind == TYPE_VOID)
 		return 8;
 	if (dwarf_attr_integrate(&die, DW_AT_alignment, &attribute) &&
-	    dwarf_formudata(&attribute, &align) == 0 && align >= 8 && align <= 4096)
+	    dwarf_formudata(&attribute, &align) == 0 && align >= 8 && align <= ALIGN_MAX)
 		return (unsigned)align;
 	switch (type->kind) {
 	case TYPE_STRUCT:
 	case TYPE_UNION:
-		/* of another size: packed */
-		while (type->size % 16 == 0 && type_next_member(type, &walk, &member)) {
-			if (alignment(&member.type, depth + 1) == 16 && member.offset % 16 == 0)
-				return 16;
-		}
-		return 8;
+		return struct_alignment(type, depth);
 	case TYPE_ARRAY:
 		type_count(type, &element);
 		return alignment(&element, depth + 1);
