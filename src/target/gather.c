@@ -185,14 +185,21 @@ bool gather_align(struct gather *g, uint32_t to, uint32_t room)
 	return true;
 }
 
+void gather_list_unreadable(struct gather *g, uint32_t field)
+{
+	if (g->failed && field < DT_PROGRAM_FIELDS_MAX)
+		g->unreadable[field / 64] |= 1ULL << field % 64;
+	g->failed = false;
+}
+
 /* Lists it as unreadable; inside of a list, the element isn't kept. */
 void gather_close(struct gather *g, uint32_t field)
 {
-	if (g->failed && g->depth)
+	if (g->failed && g->depth) {
 		g->lists[g->depth - 1].failed = true;
-	else if (g->failed && field < DT_PROGRAM_FIELDS_MAX)
-		g->unreadable[field / 64] |= 1ULL << field % 64;
-	g->failed = false;
+		g->failed = false;
+	}
+	gather_list_unreadable(g, field);
 }
 
 static void store(struct gather *g, uint64_t value, uint32_t size, uint32_t field)

@@ -92,6 +92,8 @@ const struct dt_return_slot *gather_stub(const struct gather *g);
 bool gather_align(struct gather *g, uint32_t to, uint32_t room);
 /* gather.c: ends a field: notes whether some of it could not be read. */
 void gather_close(struct gather *g, uint32_t field);
+/* gather.c: the same for what was left out of a field, in whatever list that is. */
+void gather_list_unreadable(struct gather *g, uint32_t field);
 
 /* lists.c: the operations of lists; give the number of operations to skip, modulo 2^32: back for
  * the next element. */

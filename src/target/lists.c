@@ -3,7 +3,8 @@
  *
  * The container may be changing while it is read, by another thread, or hold nothing but old bytes.
  * So every element is read without a fault, the count in the event grows with each element that
- * could be read whole, and the first that couldn't ends the list.
+ * could be read whole, and the first that couldn't ends the list. What is behind a pointer in an
+ * element, and elements of a container in it, needn't be readable: these lists end themselves.
  */
 #include "gather.h"
 
@@ -77,7 +78,7 @@ uint32_t lists_next(struct gather *g, const struct dt_op *op)
 		take_back(g, list->start);
 		g->failed |= list->failed;
 		leave(g, 0);
-		gather_close(g, list->field);
+		gather_list_unreadable(g, list->field);
 		return 0;
 	}
 	list->number++;

@@ -264,6 +264,34 @@ def test_deref(dyntrace, program):
     assert dyntrace.fails("trace", "--deref", "4", "--function", "plain", "--", program, status=2) == "trace: --deref: from 0 to 3"
 
 
+def test_deref_beside_a_bad_pointer(dyntrace, scratch):
+    """A struct that can be read stays, whatever a pointer in it leads to (a union's other member, say); the argument is listed."""
+    source = """#include <vector>
+struct leaf { int a; };
+struct node { int kind; union { leaf *below; long number; }; std::vector<leaf *> row; int after; };
+__attribute__((noinline)) void take(node *one, const std::vector<node> &many) { __asm__ volatile("" : : "r"(one), "r"(&many) : "memory"); }
+int main()
+{
+	leaf good{ 4 };
+	std::vector<node> many(2);
+	many[0] = { 1, { &good }, { &good, (leaf *)4096, &good }, 7 };
+	many[1].number = 5;
+	many[1].after = 8;
+	take(&many[0], many);
+	take(&many[1], many);
+}"""
+    path = os.path.join(scratch, "union")
+    subprocess.run(["g++", "-std=c++17", "-g", "-O1", "-o", path, "-x", "c++", "-"], input=source, text=True, check=True)
+    _, trace = dyntrace.trace("--function", "take", "--deref", "2", "--", path)
+    first, second = [bare(event.fields) for event in trace.events]
+    assert [(one["kind"], one["below"]["value"], one["after"]) for one in first["one"]["value"]] == [(1, [{"a": 4}], 7)]
+    assert [(one["kind"], one["below"], one["after"]) for one in second["one"]["value"]] == [(0, {"address": 5, "value": []}, 8)]
+    for call in (first, second):
+        assert [(one["below"]["value"], one["after"]) for one in call["many"]["elements"]] == [([{"a": 4}], 7), ([], 8)]
+        assert [one["value"] for one in call["many"]["elements"][0]["row"]["elements"]] == [[{"a": 4}], [], [{"a": 4}]]
+    assert (first["unreadable"], second["unreadable"]) == ("one, many", "one, many")
+
+
 def test_wrong_sizes(dyntrace, program):
     """(Y7) A list and a tree whose size is more than their nodes: the head is no element. (Y6) A vector that ends behind its memory."""
     _, trace = dyntrace.trace("--function", "too_short", "--function", "too_long", "--", program, "x")
