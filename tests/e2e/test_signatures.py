@@ -62,3 +62,39 @@ def test_structs_with_an_alignment(dyntrace, scratch, compiler, flags):
     assert [event.fields["v"] for event in trace.events] == [
         {"a": wide, "b": wide}, {"n": 5, "m": {"a": wide, "x": 6}}, {"x": 1, "y": 2}, {"x": 3}, {"c": ord("c"), "l": 2.5}, {"a": 4, "d": 5}]
     assert all((event.fields["before"], event.fields["behind"]) == (7, 8) for event in trace.events)
+
+
+UNIONS = """
+union a { long double l; int i; };
+union b { long double l; int i[4]; };
+union c { unsigned x; union { const char *s; long double l; }; int e[2][2]; };
+struct d { union { long double l; long i; } u; };
+union e { long double l; double d; };
+#define TAKE(n, type) type value##n = { .l = n }; \\
+	__attribute__((noinline)) type f##n(int p) { __asm__ volatile("" : : "r"(&p) : "memory"); return value##n; } \\
+	__attribute__((noinline)) void g##n(int p, type v, int q) { __asm__ volatile("" : : "r"(&p), "r"(&v), "r"(&q) : "memory"); }
+TAKE(1, union a) TAKE(2, union b) TAKE(3, union c) TAKE(5, union e)
+#undef TAKE
+struct d value4 = { { 4 } };
+__attribute__((noinline)) struct d f4(int p) { __asm__ volatile("" : : "r"(&p) : "memory"); return value4; }
+__attribute__((noinline)) void g4(int p, struct d v, int q) { __asm__ volatile("" : : "r"(&p), "r"(&v), "r"(&q) : "memory"); }
+#define CALL(n) { __auto_type r = f##n(n); __asm__ volatile("" : : "r"(&r) : "memory"); g##n(n, value##n, -n); }
+int main(void) { CALL(1) CALL(2) CALL(3) CALL(4) CALL(5) }
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("flags", ["-O0", "-O1"])
+def test_unions_with_a_long_double(dyntrace, scratch, compiler, flags):
+    """Beside an integer half a long double is passed, and returned, in memory: the hidden pointer to the result is no argument."""
+    path = os.path.join(scratch, "unions")
+    subprocess.run([compiler, "-g", flags, "-w", "-x", "c", "-o", path, "-"], input=UNIONS, text=True, check=True)
+    _, trace = dyntrace.trace("-e", "--function", "[fg][1-5]", "--", path)
+
+    def told(value):
+        value = value.get("u", value)
+        return n if isinstance(value.get("i"), list) and value["i"][2] == 0x4000 else value["l"]  # two integer registers
+    for n in range(1, 6):
+        assert [event.fields["p"] for event in trace.named(f"f{n}_entry")] == [n]
+        assert [told(event.fields["ret"]) for event in trace.named(f"f{n}_exit")] == [n]
+        assert [(event.fields["p"], told(event.fields["v"]), event.fields["q"]) for event in trace.named(f"g{n}_entry")] == [(n, n, -n)]

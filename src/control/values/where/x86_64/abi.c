@@ -128,6 +128,19 @@ static void put_members(const struct type *type, uint64_t offset, enum class cla
 	}
 }
 
+/* Half of a long double beside an integer: memory. Each struct in a struct is judged by itself. */
+static void put_struct(const struct type *type, uint64_t offset, enum class classes[2],
+		       unsigned depth)
+{
+	enum class own[2] = { CLASS_NONE, CLASS_NONE };
+
+	put_members(type, offset, own, depth);
+	if (own[1] == CLASS_X87 && own[0] != CLASS_X87)
+		own[0] = own[1] = CLASS_MEMORY;
+	classes[0] = merge(classes[0], own[0]);
+	classes[1] = merge(classes[1], own[1]);
+}
+
 static void put_array(const struct type *type, uint64_t offset, enum class classes[2],
 		      unsigned depth)
 {
@@ -148,7 +161,7 @@ static void classify(const struct type *type, uint64_t offset, enum class classe
 	switch (type->kind) {
 	case TYPE_STRUCT:
 	case TYPE_UNION:
-		put_members(type, offset, classes, depth);
+		put_struct(type, offset, classes, depth);
 		break;
 	case TYPE_ARRAY:
 		put_array(type, offset, classes, depth);
