@@ -68,6 +68,56 @@ def test_empty_strings(dyntrace, scratch, compare):
     assert status == 0 and printed.count(b'text = ""') == 199 and printed.count(b'text = "old"') == 1
 
 
+STATES = """
+enum state { CLOSED, OPEN = 5, BROKEN = -1 };
+enum other { RED, GREEN };
+struct door { int n; struct { enum state state; enum other colours[2]; } at; };
+__attribute__((noipa)) void see(struct door *door, enum other top) { __asm__ volatile("nop; nop; nop; nop; nop" : : "r"(door), "r"(top)); }
+int main(void)
+{
+	for (int i = 0; i < 60; i++) {
+		struct door door = { i, { i % 3 == 0 ? OPEN : i % 3 == 1 ? BROKEN : CLOSED, { i & 1, !(i & 1) } } };
+		see(&door, i % 5 == 0);
+	}
+	return 0;
+}
+"""
+
+
+def test_enumerations(dyntrace, scratch, compare):
+    """Labels of enumerations in structs are known, and can be compared as text; report --by shows them as trace --by does."""
+    path = os.path.join(scratch, "states")
+    subprocess.run(["gcc", "-O1", "-g", "-x", "c", "-", "-o", path], input=STATES, text=True, check=True)
+    trace = record(dyntrace, "--function", "see", "-t", "var:*door", "--", path)
+    counts = {"_door.at.state == OPEN": 20, '_door.at.state == "OPEN"': 20, '_door.at.state != "OPEN" && top == GREEN': 8, "_door.at.state == -1": 20,
+              '_door.at.state == "*O*E*N"': 40, '"CLOSED" == _door.at.state': 20, 'top == "RED"': 48, "_door.at.state < CLOSED": 20}
+    status, _, _ = compare(trace, *[["--filter", expression] for expression in counts])
+    assert status == 0
+    for expression, count in counts.items():
+        assert dyntrace("view", "--filter", expression, trace).stdout.count("\n") == count, expression
+    for key, member in (("_door.at.state", "door->at.state"), ("top", "top")):
+        tables = [dyntrace("report", trace, "--by", key, "--csv").stdout,
+                  dyntrace("trace", "--function", "see", "--tracer", "count", "--by", member, "--csv", "--", path).stdout]
+        rows = [sorted(line.split(",")[:2] for line in table.splitlines()[1:]) for table in tables]
+        assert rows[0] == rows[1] and len(rows[0]) == {"top": 2}.get(key, 3), rows
+
+
+def test_a_label_with_two_values(dyntrace, scratch):
+    """A name that means different numbers in two fields isn't guessed."""
+    path = os.path.join(scratch, "labels")
+    source = """
+namespace a { enum class state { off, on }; }
+namespace b { enum class state { on, off }; }
+__attribute__((noipa)) void see(a::state one, b::state two) { __asm__ volatile("nop; nop; nop; nop; nop" : : "r"(one), "r"(two)); }
+int main() { see(a::state::on, b::state::on); see(a::state::on, b::state::off); }
+"""
+    subprocess.run(["g++", "-O1", "-g", "-x", "c++", "-", "-o", path], input=source, text=True, check=True)
+    trace = record(dyntrace, "--function", "see", "--", path)
+    for copy in (trace, own_reader.foreign_copy(trace, os.path.join(scratch, "copy"))):
+        assert dyntrace("view", "--filter", "two == on", copy, status=2).stderr.startswith("dyntrace: view: --filter: 'on' is a label of several ")
+        assert dyntrace("view", "--filter", 'two == "on"', copy).stdout.count("\n") == 1
+
+
 def test_cpp(dyntrace, scratch, compare):
     path = compile_program(scratch, "throws.cpp", "-O1", compiler="g++", name="throws")
     compare(record(dyntrace, "-e", "--function", "*@throws", "--", path, status=None))

@@ -166,7 +166,7 @@ static bool add_expression(struct report_by *by, size_t index, const struct by_c
 
 	if (event && is_unreadable(event, text))
 		add_part(key, KEY_UNREADABLE, NULL, 0);
-	else if (event && find_field(event, text, &place))
+	else if (event && text[0] != '$' && view_filter_place(event, text, &place))
 		return add_place(key, &place);
 	else if (event && view_filter_value(by->expressions[index], event, &value) &&
 		 value.kind == FILTER_TEXT)

@@ -108,6 +108,8 @@ static bool find_name(void *context, const char *name, struct type *ret_type,
 	    kind->name_count >= NAMES_MAX)
 		return false;
 	*ret_type = types[value.kind];
+	if (value.is_enum)
+		ret_type->kind = TYPE_ENUM;
 	kind->names[kind->name_count] = strdup(name);
 	if (!kind->names[kind->name_count])
 		return false;
@@ -127,7 +129,15 @@ static bool find_label(void *context, const char *name, int64_t *ret_value)
 {
 	struct compiling *c = context;
 
-	return c->source->find_label(c->event, name, ret_value);
+	return c->source->find_label(c->event, name, ret_value) == 1;
+}
+
+static bool is_ambiguous(void *context, const char *name)
+{
+	struct compiling *c = context;
+	int64_t value;
+
+	return c->source->find_label(c->event, name, &value) > 1;
 }
 
 /* Lists the fields of the event's payload. */
@@ -167,6 +177,7 @@ static struct kind *compile(struct view_filter *filter, const void *event)
 				    .find = find_name,
 				    .has_several = has_several,
 				    .find_label = find_label,
+				    .is_ambiguous = is_ambiguous,
 				    .list = list_fields,
 				    .has_paths = true };
 	struct error *error;
@@ -244,7 +255,7 @@ static bool match(struct machine *m, const struct dt_op *op)
 	const char *name = m->kind->names[pop(m) % NAMES_MAX];
 	struct filter_value value = { .kind = FILTER_TEXT };
 	bool found = name && strcmp(name, "$name") != 0 && m->source->find(m->event, name, &value);
-	const char *text = found && value.text ? value.text : m->source->name(m->event);
+	const char *text = !found ? m->source->name(m->event) : value.text ? value.text : "";
 	const char *pattern = m->kind->texts.items + op->c;
 
 	return op->b ? fnmatch(pattern, text, 0) == 0 : strcmp(pattern, text) == 0;

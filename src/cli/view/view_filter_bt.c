@@ -82,6 +82,21 @@ static const char *event_name(const void *event)
 	return name ? name : "";
 }
 
+static void set_label(const bt_field *field, bt_field_class_type type, struct filter_value *value)
+{
+	bt_field_class_enumeration_mapping_label_array labels;
+	uint64_t count = 0;
+	bt_field_enumeration_get_mapping_labels_status status = 0;
+
+	value->is_enum = bt_field_class_type_is(type, BT_FIELD_CLASS_TYPE_ENUMERATION);
+	if (type == BT_FIELD_CLASS_TYPE_UNSIGNED_ENUMERATION)
+		status = bt_field_enumeration_unsigned_get_mapping_labels(field, &labels, &count);
+	else if (type == BT_FIELD_CLASS_TYPE_SIGNED_ENUMERATION)
+		status = bt_field_enumeration_signed_get_mapping_labels(field, &labels, &count);
+	if (status == BT_FIELD_ENUMERATION_GET_MAPPING_LABELS_STATUS_OK && count)
+		value->text = labels[0];
+}
+
 /* Reads a field that has a single value. */
 static bool find_value(const void *event, const char *path, struct filter_value *ret_value)
 {
@@ -116,6 +131,7 @@ static bool find_value(const void *event, const char *path, struct filter_value 
 	} else {
 		return false;
 	}
+	set_label(field, type, &value);
 	*ret_value = value;
 	return true;
 }
@@ -125,48 +141,66 @@ static bool has_field(const void *event, const char *path)
 	return find_field(event, path) != NULL;
 }
 
-/* Finds a label of any enumeration in the event's payload. */
-static bool find_label(const void *event, const char *name, int64_t *ret_value)
+/* The value of a label of this enumeration; false: no enumeration, or it has no such label. */
+static bool label_of(const bt_field_class *class, const char *name, int64_t *ret_value)
+{
+	const bt_field_class_enumeration_unsigned_mapping *number = NULL;
+	const bt_field_class_enumeration_signed_mapping *integer = NULL;
+	bt_field_class_type type = bt_field_class_get_type(class);
+
+	if (type == BT_FIELD_CLASS_TYPE_UNSIGNED_ENUMERATION)
+		number = bt_field_class_enumeration_unsigned_borrow_mapping_by_label_const(class,
+											   name);
+	else if (type == BT_FIELD_CLASS_TYPE_SIGNED_ENUMERATION)
+		integer = bt_field_class_enumeration_signed_borrow_mapping_by_label_const(class,
+											  name);
+	if (number)
+		*ret_value = (int64_t)bt_integer_range_unsigned_get_lower(
+			bt_integer_range_set_unsigned_borrow_range_by_index_const(
+				bt_field_class_enumeration_unsigned_mapping_borrow_ranges_const(
+					number),
+				0));
+	else if (integer)
+		*ret_value = bt_integer_range_signed_get_lower(
+			bt_integer_range_set_signed_borrow_range_by_index_const(
+				bt_field_class_enumeration_signed_mapping_borrow_ranges_const(
+					integer),
+				0));
+	return number || integer;
+}
+
+/* Looks for a label in a type and in what it is made of. Returns the number of values that have it,
+ * of which two are enough. */
+static unsigned add_label(const bt_field_class *class, const char *name, unsigned found,
+			  int64_t *value)
+{
+	bt_field_class_type type = bt_field_class_get_type(class);
+	int64_t one;
+
+	if (bt_field_class_type_is(type, BT_FIELD_CLASS_TYPE_ARRAY))
+		return add_label(bt_field_class_array_borrow_element_field_class_const(class), name,
+				 found, value);
+	if (type == BT_FIELD_CLASS_TYPE_STRUCTURE) {
+		uint64_t count = bt_field_class_structure_get_member_count(class);
+
+		for (uint64_t i = 0; i < count && found < 2; i++)
+			found = add_label(
+				bt_field_class_structure_member_borrow_field_class_const(
+					bt_field_class_structure_borrow_member_by_index_const(
+						class, i)),
+				name, found, value);
+	} else if (label_of(class, name, &one) && !(found && *value == one)) {
+		found++;
+		*value = one;
+	}
+	return found;
+}
+
+static unsigned find_label(const void *event, const char *name, int64_t *ret_value)
 {
 	const bt_field *payload = bt_event_borrow_payload_field_const(event);
-	const bt_field_class *class = payload ? bt_field_borrow_class_const(payload) : NULL;
-	uint64_t count = class ? bt_field_class_structure_get_member_count(class) : 0;
 
-	for (uint64_t i = 0; i < count; i++) {
-		const bt_field_class *member =
-			bt_field_class_structure_member_borrow_field_class_const(
-				bt_field_class_structure_borrow_member_by_index_const(class, i));
-
-		if (bt_field_class_get_type(member) == BT_FIELD_CLASS_TYPE_UNSIGNED_ENUMERATION) {
-			const bt_field_class_enumeration_unsigned_mapping *found =
-				bt_field_class_enumeration_unsigned_borrow_mapping_by_label_const(
-					member, name);
-
-			if (!found)
-				continue;
-			*ret_value = (int64_t)bt_integer_range_unsigned_get_lower(
-				bt_integer_range_set_unsigned_borrow_range_by_index_const(
-					bt_field_class_enumeration_unsigned_mapping_borrow_ranges_const(
-						found),
-					0));
-			return true;
-		}
-		if (bt_field_class_get_type(member) == BT_FIELD_CLASS_TYPE_SIGNED_ENUMERATION) {
-			const bt_field_class_enumeration_signed_mapping *found =
-				bt_field_class_enumeration_signed_borrow_mapping_by_label_const(
-					member, name);
-
-			if (!found)
-				continue;
-			*ret_value = bt_integer_range_signed_get_lower(
-				bt_integer_range_set_signed_borrow_range_by_index_const(
-					bt_field_class_enumeration_signed_mapping_borrow_ranges_const(
-						found),
-					0));
-			return true;
-		}
-	}
-	return false;
+	return payload ? add_label(bt_field_borrow_class_const(payload), name, 0, ret_value) : 0;
 }
 
 static const char *field_name(const void *event, size_t index)

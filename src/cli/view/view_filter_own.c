@@ -119,7 +119,20 @@ static bool find_value(const void *event, const char *path, struct filter_value 
 						       FILTER_UNSIGNED,
 		.number = layout_number(field, found.place.bytes),
 		.text = field->kind == LAYOUT_STRING ? (const char *)found.place.bytes : NULL,
+		.is_enum = field->kind == LAYOUT_ENUM,
 	};
+	if (ret_value->is_enum)
+		ret_value->text = layout_label(field, ret_value->number);
+	return true;
+}
+
+bool view_filter_place(const void *event, const char *path, struct layout_place *ret_place)
+{
+	struct found found = { 0 };
+
+	if (!*path || !find_field(event, path, &found) || found.is_element || is_array(&found))
+		return false;
+	*ret_place = found.place;
 	return true;
 }
 
@@ -130,21 +143,32 @@ static bool has_field(const void *event, const char *path)
 	return *path && find_field(event, path, &found);
 }
 
-static bool find_label(const void *event, const char *name, int64_t *ret_value)
+/* Looks for a label in the fields and in their members. Returns the number of values that have it,
+ * of which two are enough. */
+static unsigned add_label(const struct layout_fields *fields, const char *name, unsigned found,
+			  int64_t *value)
 {
-	const struct layout_fields *fields = &((const struct packet_cursor *)event)->type->fields;
-
-	for (size_t i = 0; i < fields->count; i++) {
+	for (size_t i = 0; i < fields->count && found < 2; i++) {
 		const struct layout_field *field = &fields->items[i];
 
-		for (size_t j = 0; field->array == LAYOUT_ONE && j < field->labels.count; j++) {
-			if (strcmp(field->labels.items[j].name, name) != 0)
+		for (size_t j = 0; j < field->labels.count; j++) {
+			const struct layout_label *label = &field->labels.items[j];
+
+			if (strcmp(label->name, name) != 0 || (found && *value == label->value))
 				continue;
-			*ret_value = field->labels.items[j].value;
-			return true;
+			found++;
+			*value = label->value;
 		}
+		found = add_label(&field->members, name, found, value);
 	}
-	return false;
+	return found;
+}
+
+static unsigned find_label(const void *event, const char *name, int64_t *ret_value)
+{
+	const struct layout_event *type = ((const struct packet_cursor *)event)->type;
+
+	return add_label(&type->fields, name, 0, ret_value);
 }
 
 static const char *event_name(const void *event)

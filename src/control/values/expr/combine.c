@@ -73,7 +73,7 @@ struct pushed_text {
 	bool is_there;
 };
 
-static struct pushed_text push_text(const struct operand *place)
+static struct pushed_text push_text(const struct parser *p, const struct operand *place)
 {
 	struct pushed_text text = { .is_text = true };
 	struct type target = { .kind = TYPE_VOID };
@@ -81,6 +81,11 @@ static struct pushed_text push_text(const struct operand *place)
 
 	if (place->kind != OPERAND_PLACE)
 		return (struct pushed_text){ .is_text = false };
+	if (place->type.kind == TYPE_ENUM && p->names->has_paths) { /* its label */
+		ops_const(&text.ops, place->place.ops.items[0].a);
+		text.is_there = true;
+		return text;
+	}
 	if (place->type.kind != TYPE_TEXT)
 		type_target(&place->type, &target);
 	if (place->type.kind == TYPE_TEXT ||
@@ -133,7 +138,7 @@ static void compare_text(struct parser *p, const struct binary *binary, struct o
 		parser_fail(p, at, "strings can be compared with == and != only");
 		return;
 	}
-	pushed = push_text(place);
+	pushed = push_text(p, place);
 	if (!pushed.is_text) {
 		parser_fail(
 			p, at,

@@ -166,6 +166,10 @@ static void fail_unknown(struct parser *p, const char *at, const char *name)
 	if (p->names->has_several && p->names->has_several(p->names->context, name))
 		parser_fail(p, at, "'%s' has several values (name one: %s.MEMBER or %s[0])", name,
 			    name, name);
+	else if (p->names->is_ambiguous && p->names->is_ambiguous(p->names->context, name))
+		parser_fail(p, at,
+			    "'%s' is a label of several enumerations (compare with text: == \"%s\")",
+			    name, name);
 	else if (p->names->has_paths)
 		parser_fail(p, at, list.length ? "unknown field '%s' (available: %s)" :
 						 "unknown field '%s'",

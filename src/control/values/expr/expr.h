@@ -39,6 +39,8 @@ struct expr_names {
 			  struct type *ret_type);
 	/* An enumerator's value. */
 	bool (*find_label)(void *context, const char *name, int64_t *ret_value);
+	/* `find_label` failed: because enumerations disagree? NULL: they don't. */
+	bool (*is_ambiguous)(void *context, const char *name);
 	/* Appends the names that `find` knows, for messages: "a, b". NULL: none. */
 	void (*list)(void *context, struct strbuf *text);
 	/* The counter of the place, for $hits; UINT32_MAX: none left. */
