@@ -111,8 +111,13 @@ static struct error *set_list(const struct option_spec *option, const char *text
 /* Numbers of which 0 stands for "not given". */
 static struct error *set_size(const struct option_spec *option, const char *text)
 {
-	struct error *error = options_size(text, option->size);
+	bool is_size = option->argument && strcmp(option->argument, "SIZE") == 0;
+	struct error *error = NULL;
 
+	if (is_size || isdigit((unsigned char)text[0]))
+		error = options_size(text, option->size);
+	else
+		error = error_new(ERROR_USAGE, "'%s' is not a number", text);
 	if (error || *option->size || option->may_be_zero)
 		return error;
 	return error_new(ERROR_USAGE, "'%s' is too small (leave the option out for its default)",

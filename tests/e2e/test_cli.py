@@ -116,6 +116,13 @@ def test_unknown_option(dyntrace):
         "view: unknown option '--jsno' (did you mean '--json'?)"
 
 
+def test_numbers_and_sizes(dyntrace):
+    """A number of hits isn't called a size."""
+    for words, what in ((["--first", "-1"], "'-1' is not a number"), (["--deref", "x"], "'x' is not a number"),
+                        (["--buffer-size", "x"], "'x' is not a size (4096, 64M, 1G)")):
+        assert dyntrace.fails("trace", *words, "--function", "f", "--", "true", status=2) == f"trace: option '{words[0]}': {what}"
+
+
 def test_missing_words(dyntrace):
     assert dyntrace.fails("view", status=2).startswith("view: give a TRACE")
     assert dyntrace.fails("list-symbols", status=2).startswith("list-symbols: give one TARGET or FILE")
