@@ -189,3 +189,67 @@ def test_backtraces(dyntrace, built, kind):
     assert after_fault[-5:] == [list_after_fault[-5] - 1, *list_after_fault[-4:]]
     assert found == expected
     assert [len(frames) for frames in found] == [4, 8, 9, 43]
+
+
+SLICES = """package main
+
+import "fmt"
+
+type point struct {
+	X, Y int32
+	Name string
+}
+
+//go:noinline
+func take(n int, words []string, points []point) int { return n + len(words) + len(points) }
+
+//go:noinline
+func nest(rows [][]int16, owner *holder) int { return len(rows) + len(owner.Rows) }
+
+type holder struct {
+	Rows []int64
+	Last *point
+}
+
+func main() {
+	sum := 0
+	for n := 0; n < 300; n++ {
+		var words []string
+		points := []point{}
+		for i := 0; i < n%20; i++ {
+			words = append(words, fmt.Sprint("w", n, "-", i))
+			points = append(points, point{int32(i), int32(-n), "p"})
+		}
+		sum += take(n, words, points)
+		sum += nest([][]int16{{1, 2, 3}, nil, {int16(n)}}, &holder{[]int64{int64(n), -1}[:n%3], &point{}})
+	}
+	if sum == 0 {
+		panic(sum)
+	}
+}
+"""
+
+
+def test_slices(dyntrace, tmp_path):
+    """With --deref a slice has its size and first elements; a filter sees them without it; behind the last one nothing can be read."""
+    (tmp_path / "slices.go").write_text(SLICES)
+    env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "GO111MODULE": "off", "CGO_ENABLED": "0"}
+    subprocess.run(["go", "build", "-o", "slices", "slices.go"], check=True, env=env, cwd=tmp_path)
+
+    def bare(value):
+        if isinstance(value, dict):
+            return {key: bare(member) for key, member in value.items() if not key.endswith("__length")}
+        return [bare(element) for element in value] if isinstance(value, list) else value
+    takes, nests = [[bare(event.fields) for event in dyntrace.trace("--deref", 1, "--function", *words, "--", tmp_path / "slices")[1].events]
+                    for words in (["main.take"], ["main.nest", "-t", "var:owner.Rows[1]"])]
+    assert len(takes) == len(nests) == 300
+    for n, (take, nest) in enumerate(zip(takes, nests)):
+        shown = min(n % 20, 16)
+        assert take["words"] == {"size": n % 20, "elements": [f"w{n}-{i}" for i in range(shown)]}
+        assert take["points"] == {"size": n % 20, "elements": [{"X": i, "Y": -n, "Name": "p"} for i in range(shown)]}
+        assert [row["elements"] for row in nest["rows"]["elements"]] == [[1, 2, 3], [], [n]]
+        assert (nest["owner_Rows_1_"], "owner.Rows[1]" in nest["unreadable"]) == ((-1, False) if n % 3 == 2 else (0, True))
+    plain = bare(dyntrace.trace("--function", "main.take", "--", tmp_path / "slices")[1].events[3].fields)
+    assert plain["words"].keys() == {"array", "len", "cap"} and plain["words"]["len"] == 3 and "unreadable" not in plain
+    for condition, hits in (("words.size == 7", 15), ('words[2] == "w3?-2"', 10), ("points[18].X == 18", 15)):
+        assert len(dyntrace.trace("--function", "main.take", "--filter", condition, "--", tmp_path / "slices")[1].events) == hits, condition

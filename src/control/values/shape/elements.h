@@ -127,6 +127,7 @@ bool libcxx_string(const struct type *type, const struct value_place *place, uin
 
 bool rust_add_vec(struct container *c);
 bool rust_add_slice(struct container *c);
+bool go_add_slice(struct container *c);
 bool rust_add_deque(struct container *c);
 bool rust_add_map(struct container *c);
 bool rust_add_btree(struct container *c);

@@ -449,6 +449,7 @@ static const struct {
 	{ "&mut [", rust_add_slice, true },
 	{ "Box<[", rust_add_slice, true },
 	{ "alloc::boxed::Box<[", rust_add_slice, true },
+	{ "[]", go_add_slice, true },
 };
 
 static bool is_called(const char *called, const char *name)
@@ -456,7 +457,7 @@ static bool is_called(const char *called, const char *name)
 	size_t length = strlen(name);
 
 	return strncmp(called, name, length) == 0 &&
-	       (name[length - 1] == '[' || called[length] == '<' || !called[length]);
+	       (strchr("[]", name[length - 1]) || called[length] == '<' || !called[length]);
 }
 
 bool shape_container(struct shape *shape, const char *name, const struct type *type,

@@ -119,6 +119,7 @@ static const struct row rows[] = {
 	{ "&mut [", "data_ptr", NULL, "length" },
 	{ "Box<[", "data_ptr", NULL, "length" },
 	{ "alloc::boxed::Box<[", "data_ptr", NULL, "length" },
+	{ "[]", "array", NULL, "len" }, /* Go */
 	{ "", NULL, NULL, "_M_t._M_impl._M_node_count" }, /* map, set */
 	{ "", NULL, NULL, "__tree_.__pair3_.__value_" },
 	{ "unordered_", NULL, NULL, "_M_h._M_element_count" },
