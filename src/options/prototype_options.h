@@ -22,7 +22,8 @@
 
 #define DEREF_OPTION(where)                                                                        \
 	{ 0, "deref", "N",                                                                         \
-	  "follow pointers to structs, and Go's slices, N levels (0 to 3; default: 0, their addresses alone)",      \
+	  "follow pointers to structs, and Go's slices, N levels (0 to 3; default: 0, their "       \
+	  "addresses alone)",                                                                      \
 	  .size = &(where), .may_be_zero = true }
 extern const char *const floats_choices[];
 /* Bytes of a number: 0, 4 or 8. */

@@ -80,3 +80,24 @@ def test_information_that_files_share(dyntrace, scratch, version, is_absolute):
     _, trace = dyntrace.trace("--function", "take", "-t", "var:((struct node *)p)->name", "--filter", "((struct node *)p)->id == 2", "--",
                               paths[0])
     assert list(trace.events[0].fields.values())[1:] == [0x1ff, 0xffffffff, -1, 0.0, 0.0, 5e-324, 0, "second"]
+
+
+REGISTERS = """
+#include <wchar.h>
+struct pair { short kind[2]; float at[3]; };
+__attribute__((noipa)) void take(struct pair pair, int n, const wchar_t *wide) { __asm__ volatile("nop; nop; nop; nop; nop" : : : "memory"); }
+int main(void) { for (int i = 0; i < 9; i++) take((struct pair){ { i, -i }, { i / 2.f, 1, -1 } }, i % 2, L"wide"); return 0; }
+"""
+
+
+def test_arrays_in_registers(dyntrace, scratch):
+    """A written index finds an element of an array that has no address; any other is refused, and so are comparisons of wide texts."""
+    path = os.path.join(scratch, "registers")
+    subprocess.run(["gcc", "-O2", "-g", "-x", "c", "-", "-o", path], input=REGISTERS, text=True, check=True)
+    _, trace = dyntrace.trace("--function", "take", "-t", "var:pair.kind[1]", "-t", "var:pair.at[0]", "-t", "var:pair.at[2]", "--", path)
+    assert [list(event.fields.values())[-3:] for event in trace.events] == [[-i, i / 2, -1] for i in range(9)]
+    assert len(dyntrace.trace("--function", "take", "--filter", "pair.kind[0] > 3 && pair.at[0] < 4", "--", path)[1].events) == 4
+    for condition, message in (("pair.kind[n] == 1", "in registers: an index has to be a number here"), ("pair.kind[9] == 1", "no such element"),
+                               ('wide == "wide"', "a text of wide characters cannot be compared")):
+        error = dyntrace("trace", "--function", "take", "--filter", condition, "--", path, status=2).stderr
+        assert error.startswith(f"dyntrace: trace: take: --filter: {message}\n"), error

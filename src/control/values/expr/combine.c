@@ -104,6 +104,17 @@ static struct pushed_text push_text(const struct parser *p, const struct operand
 	return text;
 }
 
+static bool is_wide_text(const struct operand *operand)
+{
+	struct type target;
+
+	if (operand->kind != OPERAND_PLACE ||
+	    (operand->type.kind != TYPE_POINTER && operand->type.kind != TYPE_ARRAY))
+		return false;
+	type_target(&operand->type, &target);
+	return value_is_wide(&target);
+}
+
 /* enumeration.variant == "Name" */
 static void compare_variant(struct parser *p, const struct binary *binary, struct operand *place,
 			    const char *name, const char *at)
@@ -140,9 +151,10 @@ static void compare_text(struct parser *p, const struct binary *binary, struct o
 	}
 	pushed = push_text(p, place);
 	if (!pushed.is_text) {
-		parser_fail(
-			p, at,
-			"not a string: cannot be compared with one (cast it: (char *)x)");
+		parser_fail(p, at,
+			    is_wide_text(place) ?
+				    "a text of wide characters cannot be compared" :
+				    "not a string: cannot be compared with one (cast it: (char *)x)");
 		return;
 	}
 	if (!pushed.is_there)

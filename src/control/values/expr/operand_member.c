@@ -184,6 +184,20 @@ static bool select_in_container(struct parser *p, struct operand *operand, struc
 	return true;
 }
 
+/* An element by a written number, wherever the array is: maybe in registers. */
+static bool select_written(struct operand *operand, const struct operand *index)
+{
+	struct value_place part;
+
+	if (!index->is_literal || index->kind != OPERAND_NUMBER || index->value > INT32_MAX)
+		return false;
+	place_member(&operand->place, index->value * operand->type.size, &part);
+	if (!place_has(&part, (uint32_t)operand->type.size))
+		return false;
+	operand->place = part;
+	return true;
+}
+
 void operand_select_element(struct parser *p, struct operand *operand, struct operand *index,
 			    const char *at)
 {
@@ -197,12 +211,19 @@ void operand_select_element(struct parser *p, struct operand *operand, struct op
 		return;
 	}
 	operand_dereference(p, operand, at);
+	if (p->error || operand->type.size == 0 || operand->type.size > INT32_MAX) {
+		parser_fail(p, at, "its elements have no size");
+		return;
+	}
+	if (operand->place.kind == PLACE_PIECES && select_written(operand, index))
+		return;
 	operand_make_number(p, index, at);
 	if (p->error)
 		return;
-	if (operand->type.size == 0 || operand->type.size > INT32_MAX ||
-	    !place_push_address(&operand->place, &place.ops)) {
-		parser_fail(p, at, "cannot find its elements");
+	if (!place_push_address(&operand->place, &place.ops)) {
+		parser_fail(p, at,
+			    index->is_literal ? "no such element" :
+						"in registers: an index has to be a number here");
 		return;
 	}
 	ops_append(&place.ops, &index->ops);

@@ -28,6 +28,9 @@
 bool value_text(const struct type *type, const struct value_place *place,
 		struct value_place *ret_address, struct value_place *ret_length);
 
+/* Is a type a character of 2 or 4 bytes? */
+bool value_is_wide(const struct type *type);
+
 /* shape_inside.c: a smart pointer of C++, or an Rc: where its pointer is, and the pointer's target.
  * False: another type. */
 bool value_points(const struct type *type, const struct value_place *place, struct debug *debug,

@@ -27,10 +27,9 @@ void shape_value(struct shape *shape, const char *name, const struct type *type,
 /* shape_text.c: adds a string, from the pointer at a place; `length` may be NULL. */
 void shape_text(struct shape *shape, const char *name, const struct value_place *address,
 		const struct value_place *length, enum dt_string mode);
-/* shape_text.c: adds a string of characters of 2 or 4 bytes; is a type such a character? */
+/* shape_text.c: adds a string of characters of 2 or 4 bytes. */
 void shape_wide_text(struct shape *shape, const char *name, const struct value_place *pointer,
 		     uint8_t unit);
-bool value_is_wide(const struct type *type);
 /* shape_text.c: adds a class or struct that is text. False: not text. */
 bool shape_text_type(struct shape *shape, const char *name, const struct type *type,
 		     const struct value_place *place);
