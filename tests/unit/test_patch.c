@@ -414,20 +414,25 @@ static void target_holds(const struct patch_site *site, const uint8_t *bytes)
 	assert_memory_equal(now, bytes, site->length);
 }
 
-static void place_ok(size_t count)
+static void check_placed(size_t count, const struct patch_stats *stats)
 {
-	struct patch_stats stats;
-
-	assert_null(patch_place(target.proc, NULL, list, count, NULL, &stats));
 	for (size_t i = 0; i < count; i++) {
 		if (list[i]->error)
 			fail_msg("%s", error_text(list[i]->error));
 		assert_int_equal(list[i]->state, PATCH_PLACED);
 		target_holds(list[i], list[i]->patched);
 	}
-	assert_int_equal(stats.placed, count);
-	assert_int_equal(stats.failed, 0);
-	assert_true(stats.stopped_us > 0);
+	assert_int_equal(stats->placed, count);
+	assert_int_equal(stats->failed, 0);
+	assert_true(stats->stopped_us > 0);
+}
+
+static void place_ok(size_t count)
+{
+	struct patch_stats stats;
+
+	assert_null(patch_place(target.proc, NULL, list, count, NULL, &stats));
+	check_placed(count, &stats);
 }
 
 static void remove_ok(size_t count)
@@ -1285,19 +1290,19 @@ static void test_also_lacks_a_thread(void **state)
 	struct patch_stats stats;
 	bool idle = false;
 
-	start(child_calls, 0);
+	start(child_idles, 0);
 	wait_for(is_ready);
 	make_sites(2);
 	unfit_stops = 3;
 	also_runs = 0;
 	assert_null(patch_place(target.proc, NULL, list, 2, &also, &stats));
-	assert_int_equal(stats.placed, 2);
+	check_placed(2, &stats);
 	assert_int_equal(also_runs, 4);
 	unfit_stops = 3;
 	assert_null(patch_remove(target.proc, list, 2, 1000, &also, &idle, &stats));
 	assert_true(idle);
 	assert_int_equal(also_runs, 8);
-	check_progress();
+	check_alive();
 }
 
 /* It stays so: no byte changes. In a caller's own stop no thread gets any further. */
@@ -1307,7 +1312,7 @@ static void test_also_never_gets_a_thread(void **state)
 	struct patch_stats stats;
 	struct stop *stop;
 
-	start(child_calls, 0);
+	start(child_idles, 0);
 	wait_for(is_ready);
 	make_sites(2);
 	for (int held = 0; held < 2; held++) {
@@ -1327,7 +1332,7 @@ static void test_also_never_gets_a_thread(void **state)
 		target_holds(&sites[0], sites[0].original);
 		target_holds(&sites[1], sites[1].original);
 	}
-	check_progress();
+	check_alive();
 }
 
 static void test_shared_and_unmapped(void **state)
