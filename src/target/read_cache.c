@@ -16,6 +16,7 @@
 #include "target/signals/loads.h"
 
 #define LINE 64u
+#define ADDRESS_BITS 56 /* of a process's addresses, with five levels of pages */
 
 struct word {
 	uint64_t word;
@@ -109,11 +110,20 @@ static uint32_t read_plain(const struct gather *g, uint64_t from, void *to, uint
 	return (uint32_t)known;
 }
 
+/* Null pointers, with the offset of a member, are many, and to ask for their memory takes a system
+ * call; neither do programs have the addresses that the processor refuses. */
+static bool is_never_mapped(uint64_t address)
+{
+	return address < DT_PAGE || address >> ADDRESS_BITS;
+}
+
 uint32_t read_cache_read(struct gather *g, uint64_t from, void *to, uint32_t least, uint32_t most)
 {
 	const uint8_t *bytes = NULL;
 	uint32_t got;
 
+	if (is_never_mapped(from))
+		return 0;
 	most = within_pages(from, least, most);
 	if (copy_direct(g, from, to, most))
 		return most;
@@ -148,7 +158,7 @@ void read_cache_prefetch(struct gather *g, const uint64_t *addresses, uint32_t c
 	uint64_t got;
 
 	for (uint32_t i = 0; i < count && windows < WINDOWS; i++) {
-		if (!addresses[i] || read_cache_direct(g, addresses[i]) ||
+		if (is_never_mapped(addresses[i]) || read_cache_direct(g, addresses[i]) ||
 		    (g->loads && loads_known(g->control, addresses[i])) ||
 		    find(g, addresses[i], 1))
 			continue;

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from harness import Program, Trace, status, until
+from test_go_values import Watched
 
 LENGTHS = 200  # of gone.c
 FAULTS = 1 << signal.SIGSEGV - 1 | 1 << signal.SIGBUS - 1
@@ -595,3 +596,36 @@ def test_process_that_shares_the_memory(dyntrace, processes, scratch, what, own_
     until(lambda: has_handlers(target.pid), "handlers in front")
     assert target.finish() == "0\n"
     tracing.process.communicate(timeout=30)
+
+
+NULLS = """
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+struct node { long id; const char *name; struct node *next; };
+__attribute__((noipa)) void visit(struct node *node) { __asm__ volatile("nop; nop; nop; nop; nop" : : "r"(node) : "memory"); }
+int main(int argc, char **argv)
+{
+	struct node node = { 1, (const char *)8, (struct node *)strtoul(argv[1], NULL, 0) };
+	fprintf(stderr, "ready\\n");
+	getchar();
+	for (int i = 0; i < 2000; i++)
+		visit(&node);
+	fprintf(stderr, "done\\n");
+	getchar();
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("address", [0, 4000, 1 << 60])
+def test_null_pointers_take_no_call(dyntrace, processes, scratch, address):
+    """What no program has is known to be unreadable without asking the kernel: a null pointer with a member's offset, say."""
+    path = os.path.join(scratch, "nulls")
+    subprocess.run(["gcc", "-O1", "-g", "-x", "c", "-", "-o", path], input=NULLS, text=True, check=True)
+    watched = Watched(dyntrace, processes, path, scratch, str(address), "--function", "visit", "-t", "var:node->next->id", "-t", "var:node->next->name",
+                      "-t", "var:node->name")
+    watched.go()
+    trace, calls = watched.end()
+    assert [list(event.fields.values())[1:] for event in trace.events] == [[0, "(unreadable)", "(unreadable 0x8)", "node->next->id"]] * 2000
+    assert trace.lost == 0 and calls < 200  # a few for the first hits, and for each chunk
