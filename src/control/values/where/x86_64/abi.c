@@ -202,13 +202,15 @@ static unsigned alignment_by_gap(uint64_t from, uint64_t to)
 
 static unsigned alignment(const struct type *type, unsigned depth);
 
-/* The most that a member asks for, or that the gaps between members tell. */
+/* The most that a member asks for, or that the gaps between members tell, if they are in order
+ * (Rust's aren't). */
 static unsigned struct_alignment(const struct type *type, unsigned depth)
 {
 	struct member_walk walk = { .started = false };
 	struct member member;
 	uint64_t end = 0;
-	unsigned most = 8;
+	unsigned most = 8, gap = 8;
+	bool in_order = true;
 
 	while (type_next_member(type, &walk, &member)) {
 		unsigned align = alignment(&member.type, depth + 1);
@@ -217,14 +219,14 @@ static unsigned struct_alignment(const struct type *type, unsigned depth)
 		/* else the struct is packed */
 		if (align > most && member.offset % align == 0 && type->size % align == 0)
 			most = align;
-		if (by_gap > most && type->size % by_gap == 0)
-			most = by_gap;
+		in_order &= type->kind == TYPE_UNION || member.bit_size || member.offset >= end;
+		gap = by_gap > gap && type->size % by_gap == 0 ? by_gap : gap;
 		if (member.offset + member.type.size > end)
 			end = member.offset + member.type.size;
 	}
-	if (alignment_by_gap(end, type->size) > most && end)
-		most = alignment_by_gap(end, type->size);
-	return most;
+	if (end && alignment_by_gap(end, type->size) > gap)
+		gap = alignment_by_gap(end, type->size);
+	return in_order && gap > most ? gap : most;
 }
 
 /* Alignment on the stack: 8, or more if a member asks for it. */
