@@ -394,7 +394,7 @@ struct dt_fronts {
 #define DT_ELSEWHERE_NO 0u
 #define DT_ELSEWHERE_YES 1u
 #define DT_ELSEWHERE_CHANGES 2u /* a thread is changing one of the two actions */
-#define DT_ELSEWHERE_NEVER 3u /* two did at the same time, or the program uses such stacks (X19) */
+#define DT_ELSEWHERE_NEVER 3u /* two did at the same time, or others' handlers are there (X19) */
 
 #define DT_CLOSED 1u /* for as long as the process lives */
 #define DT_CLOSED_HANDLER 2u /* until the controller watches a new handler (X6) */
@@ -747,7 +747,8 @@ struct dt_own_stack {
 	/* (X18) A thread with rsp - elsewhere < elsewhere_size is on a stack, whichever, from which
 	 * a fault goes to its alternate stack; while `open` is true. Size 0: on none. */
 	uint64_t elsewhere, elsewhere_size;
-	/* (X19) end of the alternate stack that was looked at, and whether it was in use before */
+	/* (X19) End of the alternate stack that was looked at, and what uses it: 1 if somebody has
+	 * written there, or the stack pointer where the handler came that is there. 0: nothing. */
 	uint64_t looked, used;
 };
 #define DT_NOT_OPEN 0xffffffffu /* no value of dt_state.loads */

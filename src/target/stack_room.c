@@ -46,7 +46,7 @@ void stack_room_forget(const struct dt_control *control, const struct dt_slot *s
 	own->open = DT_NOT_OPEN; /* X3 */
 	own->shut = own->loading = 0;
 	own->pause = own->pauses = 0;
-	own->looked = 0; /* X19 */
+	own->looked = own->used = 0; /* X19 */
 }
 
 uint64_t stack_room_above(const struct dt_control *control, const struct dt_slot *slot,

@@ -13,6 +13,7 @@ from test_plain_loads import has_handlers
 SOURCE = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -100,7 +101,7 @@ static void wait_for_a_word(const char *told)
 	getchar();
 }
 
-static char *closed;
+static char *closed, *below;
 static const char *how;
 
 /* The thread says once more that this is its alternate stack, on which its handler is. */
@@ -140,6 +141,8 @@ static void work_aside(void)
 		call_on(large + (1 << 16) - 64, attached);
 	} else if (!strcmp(how, "looked at again")) {
 		call_on(large + (1 << 16) - 64, looked_at_again);
+	} else if (!strcmp(how, "own stack in a handler of faults")) {
+		call_on(below, rounds);
 	} else if (!strcmp(how, "forked in a handler of faults")) {
 		child = fork();
 		if (!child)
@@ -190,12 +193,29 @@ static void watched_aside(void)
 	wait_for_a_word("done");
 }
 
+static sigjmp_buf before;
+
+static void on_fault_jumps(int number) { siglongjmp(before, 1); }
+
+static void fault_opens(void) { fault(on_fault_opens, SA_ONSTACK); }
+
+/* After a handler of faults, which returns or jumps away. */
 static void watched(void)
 {
 	strcpy(page, "in the heap");
 	text(page);
 	text(page);
 	wait_for_a_word("ready");
+	for (int i = 0; i < 3 && strcmp(how, "watched"); i++)
+		text(page);
+	if (!strcmp(how, "watched after a handler"))
+		fault_opens();
+	if (!strcmp(how, "watched after a handler elsewhere"))
+		call_on(map(1 << 16) + (1 << 16) - 64, fault_opens);
+	if (!strcmp(how, "watched after a jump") && !sigsetjmp(before, 1))
+		fault(on_fault_jumps, SA_ONSTACK);
+	if (strcmp(how, "watched"))
+		text(page);
 	call_on(small_stack(), many);
 	wait_for_a_word("done");
 }
@@ -267,6 +287,7 @@ int main(int argc, char **argv)
 
 	how = argv[1];
 	page = map(4096);
+	below = (char *)(((uintptr_t)&thread - 20000) & ~63UL);
 	if (!strncmp(how, "small", 5))
 		set_alternate(alternate, 2048, 0);
 	else if (!strcmp(how, "disarmed"))
@@ -361,7 +382,7 @@ def program_fixture(scratch):
 
 
 @pytest.mark.parametrize("how", ["kept", "none", "small", "taken", "moved", "on it", "disarmed", "thread", "own", "later", "toggled", "in a handler", "small in a handler", "default", "data", "data after a handler", "aside", "aside before",
-                                 "in a handler of faults", "again in a handler of faults", "forked in a handler of faults"])
+                                 "in a handler of faults", "again in a handler of faults", "forked in a handler of faults", "own stack in a handler of faults"])
 def test_page_goes_away(dyntrace, program, how):
     """Whatever the alternate stack is, and whoever is on it: a load that fails is told, and the program goes on."""
     result, trace = dyntrace.trace("--function", "text", "--", program, how)
@@ -431,10 +452,11 @@ def test_handler_without_an_action(dyntrace, processes, program, turn):
     check_rounds(trace, 2)
 
 
-def test_makes_no_call(dyntrace, processes, program, scratch):
-    """A string in the heap takes no system call."""
+@pytest.mark.parametrize("how", ["watched", "watched after a handler", "watched after a handler elsewhere", "watched after a jump"])
+def test_makes_no_call(dyntrace, processes, program, scratch, how):
+    """A string in the heap takes no system call, also after a handler of faults on the alternate stack (X19)."""
     output = os.path.join(scratch, "calls")
-    with processes.start([program, "watched"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as target:
+    with processes.start([program, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as target:
         tracing = dyntrace.start_trace(target.pid, "--function", "text").wait_told()
         assert target.stdout.readline() == "ready\n"
         until(lambda: status(target.pid, "TracerPid") == "0", "dyntrace has let go")
@@ -444,7 +466,7 @@ def test_makes_no_call(dyntrace, processes, program, scratch):
         trace = tracing.stop()
         go(target)
     texts = [event.fields["s"] for event in trace.named("text_entry")]
-    assert texts == ["in the heap"] * HITS
+    assert texts == ["in the heap"] * (HITS if how == "watched" else HITS + 4)
     with open(output) as file:
         names = re.findall(r"^\d+\s+(\w+)\(", file.read(), re.MULTILINE)
     # a few for the first hits, and for each chunk

@@ -312,6 +312,70 @@ static void test_loads_that_were_left(void **unused)
 	rig_down();
 }
 
+/* What the guard of rt_sigreturn reads of the frame at the stack pointer. */
+struct frame {
+	uint64_t flags, link;
+	stack_t alternate;
+	uint64_t registers[32], mask;
+};
+
+/* The end of a handler with that frame, but for its system call. Gives the mask then. */
+static uint64_t pass_end(struct frame *frame)
+{
+	uint64_t number = SYS_rt_sigreturn, made = (uint64_t)rig_control, mask = 0;
+	register uint64_t sp __asm__("r12") = (uint64_t)frame;
+
+	__asm__ volatile("xchgq	%%rsp, %[sp]\n\t"
+			 "leaq	-128(%%rsp), %%rsp\n\t"
+			 "call	*%[guard]\n\t"
+			 "movq	%[sp], %%rsp"
+			 : "+a"(number), "+c"(made), [sp] "+r"(sp)
+			 : [guard] "r"(guard)
+			 : "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory", "cc");
+	assert_false(made);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &mask, 8);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &(uint64_t){ 0 }, NULL, 8);
+	return mask;
+}
+
+/* X19: a thread makes no plain loads until the first handler on its alternate stack has ended. */
+static void test_handlers_on_the_alternate_stack(void **unused)
+{
+	static char memory[1 << 16];
+	stack_t stack = { .ss_sp = memory, .ss_size = sizeof(memory) },
+		none = { .ss_flags = SS_DISABLE };
+	struct frame *frame = (struct frame *)(memory + sizeof(memory) / 2);
+	uint64_t came = (uint64_t)__builtin_frame_address(0) + 512;
+
+	up();
+	call_guarded(SYS_sigaltstack, (uint64_t)&stack, NULL, false);
+	*frame = (struct frame){ .alternate = stack };
+	own()->looked = (uint64_t)memory + sizeof(memory);
+	own()->used = came;
+	for (int i = 0; i < 3; i++)
+		gather("twenty bytes of text");
+	assert_false(is_open());
+	frame->registers[15] = (uint64_t)memory + 4096; /* of a handler on top of it */
+	assert_int_equal(pass_end(frame), 0);
+	assert_int_equal(own()->used, came);
+	frame->registers[15] = (uint64_t)&stack;
+	assert_int_equal(pass_end(frame) & DT_LOADS_BITS, DT_LOADS_BITS);
+	assert_int_equal(own()->used, 0);
+	assert_false(is_open());
+	gather("twenty bytes of text");
+	assert_true(is_open());
+	assert_int_equal(pass_end(frame), 0);
+	assert_true(is_open());
+	call_guarded(SYS_sigaltstack, (uint64_t)&stack, NULL, false);
+	own()->looked = (uint64_t)memory + sizeof(memory);
+	own()->used = (uint64_t)memory - 4096; /* on a stack that nobody knows */
+	gather("twenty bytes of text");
+	assert_true(is_open());
+	assert_int_equal(own()->used, 1);
+	call_guarded(SYS_sigaltstack, (uint64_t)&none, NULL, false);
+	rig_down();
+}
+
 static uint64_t ask(uint64_t id)
 {
 	uint64_t slot, none = 0;
@@ -344,6 +408,7 @@ int main(void)
 		cmocka_unit_test(test_nobody_loads_without_handlers),
 		cmocka_unit_test(test_where_faults_go),
 		cmocka_unit_test(test_loads_that_were_left),
+		cmocka_unit_test(test_handlers_on_the_alternate_stack),
 		cmocka_unit_test(test_forbidden_loads),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -354,9 +354,7 @@ static uint64_t begin_handler(const struct dt_control *control, uint32_t index,
 		mask |= 1ULL << (dt_front_signals[index] - 1);
 	if (control->traps)
 		mask &= ~DT_SIGTRAP_BIT; /* it may hit a trap of dyntrace */
-	loads_shut(control);
-	if (action.flags & DT_SA_ONSTACK)
-		loads_keep_off(control);
+	loads_pass_fault(control, context);
 	if (agent_begin_call(control, &pid)) {
 		if (action.flags & SA_RESETHAND)
 			take_away(control, index);

@@ -23,16 +23,19 @@
  *      without us. So its first instruction has a probe of ours, by which the thread is no longer
  *      known to be open (DT_ASK_SHUT). The handler of a signal that this mask has open may begin
  *      before that instruction, with the same signals blocked, and needs a probe, too. A process
- *      makes no plain loads while it has such a handler without a probe (dt_fronts.closed).
+ *      makes no plain loads while it has such a handler without a probe (dt_fronts.closed). Where
+ *      there are traps (trap.c), dt_trap begins the handler of SIGTRAP, and shuts the thread.
  *
  * (X18) On a stack that nobody knows, as a coroutine has, a fault's frame may find no room. But it
  *      comes to lie on the thread's alternate stack, if there is one, the thread isn't on it, and
  *      the program's own handlers, if any, have SA_ONSTACK.
  *
  * (X19) A handler on the alternate stack may go to another stack and come back, and a fault's frame
- *      would overwrite its own. So a fault goes to no alternate stack that has been written to when
- *      its thread is first looked at, and to none at all (X18) from when the program's handler of
- *      a fault begins there, or one of another signal has SA_ONSTACK, which begins without us.
+ *      would overwrite its own. So a thread makes no plain loads from when we begin a handler there
+ *      until the handler ends or has jumped away: until the thread is on its own stack, no deeper
+ *      than where the handler came, if that was there. And where the stack is unknown, a fault goes
+ *      to no alternate stack that has been written to when its thread is first looked at, and to
+ *      none at all from when a handler of another signal has SA_ONSTACK, which begins without us.
  *
  * (X17) The end of a handler has a guard, too: a thread that was seen open inside a handler isn't
  *      known to be so behind it, unless the frame's mask says so.
@@ -97,6 +100,7 @@ struct frame_end {
 };
 _Static_assert(offsetof(struct frame_end, mask) == 296, "the kernel's layout");
 #define FRAME_LEAST 1024 /* the red zone, registers, siginfo_t, and the least of vector registers */
+#define FRAME_RSP 15u /* of its registers */
 #define STACK_WINDOW 64u /* words of an alternate stack that are looked at together */
 
 static struct dt_fronts *fronts_of(const struct dt_control *control)
@@ -151,6 +155,12 @@ static bool is_unused(const struct dt_control *control, struct dt_own_stack *own
 	return !own->used;
 }
 
+/* (X19) Is a handler on that alternate stack that we have begun? */
+static bool is_taken(const struct dt_own_stack *own, const struct sys_altstack *stack)
+{
+	return own->used > 1 && own->looked == stack->start + stack->size;
+}
+
 /* (X3) Has the alternate stack room for a frame? The kernel kills where it hasn't. (X18) Notes from
  * where frames come to lie on it: the range, which wraps, is all but the stack and a page below. */
 static bool has_frame_room(const struct dt_control *control, struct dt_own_stack *own)
@@ -163,7 +173,7 @@ static bool has_frame_room(const struct dt_control *control, struct dt_own_stack
 	own->elsewhere_size = 0;
 	if (other.flags & SYS_SS_DISABLE)
 		return true;
-	if (other.size < fronts->frame)
+	if (other.size < fronts->frame || is_taken(own, &other))
 		return false;
 	own->elsewhere = other.start + other.size + 1;
 	if (__atomic_load_n(&fronts->elsewhere, __ATOMIC_SEQ_CST) == DT_ELSEWHERE_YES &&
@@ -242,11 +252,25 @@ static bool has_left(const struct dt_own_stack *own, uint64_t sp)
 	return own->loading > 1 && (int32_t)((uint32_t)sp - own->loading) > -FRAME_LEAST;
 }
 
+/* (X19) On its own stack: the handler on the alternate one has jumped away. Of one that came on a
+ * stack that nobody knows nobody can tell, so faults go there from stacks of that kind no more. */
+static void note_back(const struct dt_control *control, const struct dt_slot *slot,
+		      struct dt_own_stack *own, uint64_t sp)
+{
+	bool is_known = own->used > 1 && stack_room_above(control, slot, own->used);
+
+	if (own->used <= 1 || (is_known && own->used > sp + DT_RED_ZONE))
+		return;
+	own->used = !is_known;
+	own->pause = 0;
+}
+
 bool loads_enter(const struct dt_control *control, struct dt_slot *slot, uint64_t sp,
 		 uint32_t *ret_before)
 {
 	struct dt_own_stack *own = agent_own_stack(control, slot);
 
+	note_back(control, slot, own, sp);
 	if (!is_allowed(control) || (!is_open_now(control, own) && !look(control, slot, own, NULL)))
 		return false;
 	*ret_before = has_left(own, sp) ? 0 : own->loading;
@@ -292,7 +316,8 @@ void loads_shut(const struct dt_control *control)
 				 __ATOMIC_RELAXED);
 }
 
-void loads_keep_off(const struct dt_control *control)
+/* (X19) A handler of another signal uses alternate stacks. */
+static void keep_off(const struct dt_control *control)
 {
 	uint32_t *elsewhere = &fronts_of(control)->elsewhere;
 
@@ -509,27 +534,41 @@ static bool keeps(const struct frame_end *frame)
 	       !(now.size && (then->flags ^ now.flags) & (SYS_SS_DISABLE | SYS_SS_AUTODISARM));
 }
 
+/* (X19) Does that handler on the alternate stack, the first one there, return from it? */
+static bool gives_back(const struct dt_own_stack *own, uint64_t sp, const struct frame_end *frame)
+{
+	const struct sys_altstack *stack = &frame->alternate;
+
+	return own && own->used > 1 && sp - stack->start < stack->size &&
+	       frame->registers[FRAME_RSP] - stack->start - 1 >= stack->size;
+}
+
 /*
  * The end of a handler (X17): the thread gets the mask and the alternate stack of its frame. Where
  * the mask has the signals blocked, which the handler had open, or where the stack is another one,
- * no other handler may come before the call: one that hits would see what the call takes back.
+ * or is free then, no other handler may come before the call: one that hits would see what the call
+ * takes back.
  */
 static void pass_return(const struct dt_control *control, uint64_t sp)
 {
 	uint64_t all = ~0ULL & ~(control->traps ? DT_SIGTRAP_BIT : 0);
+	struct dt_slot *slot = slow_find_ours(control);
+	struct dt_own_stack *own = slot ? agent_own_stack(control, slot) : NULL;
 	struct frame_end frame;
 	uint32_t pid;
 	bool is_read = handler_read(control, sp, (uint64_t *)&frame, sizeof(frame) / 8);
-	bool kept = false;
+	bool kept = false, given = is_read && gives_back(own, sp, &frame);
 
 	if (agent_begin_call(control, &pid)) {
-		kept = is_read && keeps(&frame);
+		kept = is_read && !given && keeps(&frame);
 		if (!kept)
 			sys_call6(SYS_RT_SIGPROCMASK, SIG_SETMASK, (uint64_t)&all, 0, 8, 0, 0);
 		agent_end_call(control, pid);
 	}
 	if (!kept)
 		loads_shut(control);
+	if (given)
+		own->used = own->pause = 0;
 }
 
 void loads_pass_end(const struct dt_control *control, uint64_t frame)
@@ -537,6 +576,48 @@ void loads_pass_end(const struct dt_control *control, uint64_t frame)
 	if (!is_on(control) || agent_is_quiet(control))
 		return;
 	pass_return(control, frame);
+}
+
+/* (X5) The calling thread is about to change its mask or its alternate stack; loads_passed follows.
+ */
+static void begin_pass(const struct dt_control *control)
+{
+	__atomic_fetch_add(&fronts_of(control)->passing, 1, __ATOMIC_SEQ_CST);
+	struct dt_slot *slot = slow_find_ours(control);
+	if (slot) {
+		agent_own_stack(control, slot)->open = DT_NOT_OPEN; /* X3 */
+		agent_own_stack(control, slot)->shut = 0;
+		agent_own_stack(control, slot)->pause = 0;
+	}
+}
+
+/* (X19) A handler of the program's begins with that frame: on the alternate stack, and not on top
+ * of another one there? */
+static void note_handler(const struct dt_control *control, const struct handler_context *context)
+{
+	const struct sys_altstack *stack = (const struct sys_altstack *)&context->before[2];
+	struct dt_slot *slot = slow_find_ours(control);
+
+	if (!slot || (uint64_t)context - stack->start >= stack->size ||
+	    context->rsp - stack->start - 1 < stack->size)
+		return;
+	agent_own_stack(control, slot)->looked = stack->start + stack->size;
+	agent_own_stack(control, slot)->used = context->rsp;
+}
+
+void loads_pass_fault(const struct dt_control *control, const struct handler_context *context)
+{
+	loads_shut(control);
+	note_handler(control, context);
+}
+
+bool loads_pass_trap(const struct dt_control *control, const struct handler_context *context)
+{
+	if (!is_on(control) || agent_is_quiet(control))
+		return false;
+	begin_pass(control);
+	note_handler(control, context);
+	return true;
 }
 
 bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_t args[6],
@@ -558,13 +639,7 @@ bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_
 		pass_wait(control, number, args);
 		return false;
 	}
-	__atomic_fetch_add(&fronts_of(control)->passing, 1, __ATOMIC_SEQ_CST); /* X5 */
-	struct dt_slot *slot = slow_find_ours(control);
-	if (slot) {
-		agent_own_stack(control, slot)->open = DT_NOT_OPEN; /* X3 */
-		agent_own_stack(control, slot)->shut = 0;
-		agent_own_stack(control, slot)->pause = 0;
-	}
+	begin_pass(control);
 	return true;
 }
 
@@ -655,7 +730,7 @@ void loads_pass_action(const struct dt_control *control, uint64_t signal,
 	if (is_own || action->handler <= 1 || !control->fronts || signal - 1 >= DT_SIGNALS)
 		return;
 	if (action->flags & DT_SA_ONSTACK)
-		loads_keep_off(control); /* X19 */
+		keep_off(control); /* X19 */
 	if (is_seen_through(control, signal, action))
 		return;
 	__atomic_compare_exchange_n(&fronts_of(control)->closed, &open, DT_CLOSED_HANDLER, false,

@@ -60,8 +60,8 @@ void loads_close(const struct dt_control *control);
 /* With all signals blocked, in place of that mask: looks whether the calling thread may make plain
  * loads from a trampoline. */
 void loads_look(const struct dt_control *control, uint64_t mask);
-/* (X19) A handler of the program's uses alternate stacks. */
-void loads_keep_off(const struct dt_control *control);
+/* With all signals blocked, before dt_front begins a handler of the program's on that frame. */
+void loads_pass_fault(const struct dt_control *control, const struct handler_context *context);
 /* Before the rt_sigreturn that ends the handler of that frame. */
 void loads_pass_end(const struct dt_control *control, uint64_t frame);
 /* The calling thread's mask isn't known any more. */
@@ -72,6 +72,9 @@ void loads_shut(const struct dt_control *control);
 bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_t args[6],
 		uint64_t sp);
 void loads_passed(const struct dt_control *control);
+/* (X6) Before dt_trap sets the mask for a handler of the program's on that frame. True:
+ * loads_passed follows. */
+bool loads_pass_trap(const struct dt_control *control, const struct handler_context *context);
 /* The program is about to ignore the signal of that index: ends plain loads, and the agent handles
  * it no more, unless some thread doesn't leave a load (X12). */
 void loads_end(const struct dt_control *control, uint32_t index);

@@ -21,6 +21,7 @@
 #include "loads.h"
 
 #define SIG_UNBLOCK 1
+#define SA_RESTORER 0x04000000u
 #define URING_EXT_ARG 8u
 
 /* The registers of a system call, as dt_guard pushes them. */
@@ -188,16 +189,32 @@ static uint64_t find_trap(const struct dt_control *control, uint64_t address)
 	return 0;
 }
 
+/* The program's own action. Its handler returns as the program wants, through the guard of
+ * rt_sigreturn (X17). */
+static uint64_t begin_own(const struct dt_control *control, uint32_t signal,
+			  struct handler_info *info, struct handler_context *context)
+{
+	struct dt_sigaction *own = &traps_of(control)->action, action = *own;
+	uint64_t *back = (uint64_t *)context - 1;
+
+	front_show(control, info, context);
+	bool passes = action.handler > 1 && loads_pass_trap(control, context);
+	uint64_t handler = handler_chain(control, own, signal, info, context);
+	if (passes)
+		loads_passed(control);
+	if (handler && action.flags & SA_RESTORER && *back == (uint64_t)trap_return_entry)
+		*back = action.restorer;
+	return handler;
+}
+
 uint64_t trap_handle(uint64_t agent, uint32_t signal, struct handler_info *info,
 		     struct handler_context *context)
 {
 	const struct dt_control *control = (const struct dt_control *)(agent - DT_AGENT_OFFSET);
 	uint64_t to = info->code == HANDLER_BY_KERNEL ? find_trap(control, context->rip - 1) : 0;
 
-	if (!to) {
-		front_show(control, info, context);
-		return handler_chain(control, &traps_of(control)->action, signal, info, context);
-	}
+	if (!to)
+		return begin_own(control, signal, info, context);
 	context->rip = to;
 	return 0;
 }

@@ -131,7 +131,8 @@ static void note_watch(struct session *session, const struct probe *probe, struc
 		fronts->watched[fronts->watched_count++] = handler;
 }
 
-/* Actions of other signals; handler 0 where there is none. */
+/* Actions of other signals; handler 0 where there is none, and where dt_trap begins it, which shuts
+ * the thread (X6). */
 static struct error *get_others(struct session *session, struct stop *stop, taddr at,
 				uint64_t caught, struct dt_sigaction ret_actions[DT_SIGNALS])
 {
@@ -145,6 +146,8 @@ static struct error *get_others(struct session *session, struct stop *stop, tadd
 					     &ret_actions[i]);
 		if (!error)
 			error = fronts_own_action(session, i + 1, &ret_actions[i]);
+		if (!error && ret_actions[i].handler == session->agent->trap_at.v)
+			ret_actions[i].handler = 0;
 	}
 	return error;
 }
