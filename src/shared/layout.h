@@ -86,7 +86,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 58
+#define DT_LAYOUT_VERSION 59
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -377,11 +377,9 @@ struct dt_fronts {
 	uint32_t full;
 	uint64_t mark; /* DT_PRIVATE_MARK */
 	uint32_t closed; /* DT_CLOSED...: no plain loads in this process; 0: they may be made */
-	uint32_t passing; /* threads that may be changing their mask or alternate stack (X5) */
 	uint32_t frame; /* bytes of stack that a signal's frame and dt_front need */
 	uint32_t elsewhere; /* DT_ELSEWHERE_... (X18) */
 	uint32_t watched_count;
-	uint32_t pad;
 	/* handlers of the program's that run with the signals of plain loads blocked, and have a
 	 * probe of ours at their first instruction (X6) */
 	uint64_t watched[DT_WATCHED_MAX];
@@ -739,11 +737,13 @@ struct dt_own_stack {
 	uint64_t size; /* without the room */
 	/* dt_state.loads, if a plain load of this thread that fails is mended (X3) */
 	uint32_t open;
-	uint32_t shut; /* it waited with another mask, of which one has the signals blocked (X5) */
 	/* It may be making plain loads (Q6): 1 on a stack that nobody knows; on its own, the low
 	 * half of the stack pointer there, with bit 0 set (X20). 0: it isn't. */
 	uint32_t loading;
-	uint16_t pause, pauses; /* hits until the next look at its mask; the next such number */
+	uint32_t passing; /* it may be changing its mask or alternate stack (X5), likewise */
+	uint8_t shut; /* it waited with another mask, of which one has the signals blocked (X5) */
+	uint8_t pauses; /* between looks at its mask, so far */
+	uint16_t pause; /* hits until the next look */
 	/* (X18) A thread with rsp - elsewhere < elsewhere_size is on a stack, whichever, from which
 	 * a fault goes to its alternate stack; while `open` is true. Size 0: on none. */
 	uint64_t elsewhere, elsewhere_size;
@@ -813,7 +813,7 @@ struct dt_state {
 	/* The number of this process among those of the pool; 0: none yet, as with `pid`. Pids
 	 * don't tell processes in different pid namespaces apart. */
 	uint32_t process;
-	uint32_t pad2;
+	uint32_t passing; /* as dt_own_stack.passing, of threads without a slot: their number */
 	uint64_t quiet_marks; /* made so far */
 	uint32_t loud; /* threads that may be making a system call in the agent (Q6) */
 	uint32_t loads; /* goes up when plain loads are forbidden: no thread is open any more */

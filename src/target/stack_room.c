@@ -44,8 +44,9 @@ void stack_room_forget(const struct dt_control *control, const struct dt_slot *s
 
 	note(own, 0, 0);
 	own->open = DT_NOT_OPEN; /* X3 */
-	own->shut = own->loading = 0;
-	own->pause = own->pauses = 0;
+	own->loading = own->passing = 0;
+	own->shut = own->pauses = 0;
+	own->pause = 0;
 	own->looked = own->used = 0; /* X19 */
 }
 

@@ -312,6 +312,44 @@ static void test_loads_that_were_left(void **unused)
 	rig_down();
 }
 
+static void shut_and_gather(uint32_t passing)
+{
+	own()->open = DT_NOT_OPEN;
+	own()->passing = passing;
+	gather("twenty bytes of text");
+}
+
+/* X5, X20: a thread in a guard doesn't look, but others do, and one that has left it by a jump. */
+static void test_guards_that_were_left(void **unused)
+{
+	uint32_t here = (uint32_t)(uint64_t)__builtin_frame_address(0);
+	struct dt_sigaction action = { .handler = (uint64_t)on_step };
+
+	up();
+	fronts.pid = (uint32_t)getpid();
+	struct dt_own_stack *other = &rig_state->own_stacks[own() == rig_state->own_stacks];
+	other->passing = 1;
+	shut_and_gather(0);
+	assert_true(is_open());
+	shut_and_gather(1);
+	assert_false(is_open());
+	shut_and_gather((here + 4096) | 1);
+	assert_false(is_open());
+	shut_and_gather((here - 4096) | 1);
+	assert_true(is_open());
+	assert_int_equal(own()->passing, 0);
+	own()->passing = (here - 4096) | 1;
+	call_guarded(SYS_rt_sigaction, SIGSEGV, &action, false);
+	assert_int_equal(own()->passing, 0);
+	rig_state->passing = 1; /* a thread without a slot */
+	shut_and_gather(0);
+	assert_false(is_open());
+	rig_state->passing = other->passing = 0;
+	signal(SIGSEGV, SIG_DFL);
+	signal(SIGBUS, SIG_DFL);
+	rig_down();
+}
+
 /* What the guard of rt_sigreturn reads of the frame at the stack pointer. */
 struct frame {
 	uint64_t flags, link;
@@ -408,6 +446,7 @@ int main(void)
 		cmocka_unit_test(test_nobody_loads_without_handlers),
 		cmocka_unit_test(test_where_faults_go),
 		cmocka_unit_test(test_loads_that_were_left),
+		cmocka_unit_test(test_guards_that_were_left),
 		cmocka_unit_test(test_handlers_on_the_alternate_stack),
 		cmocka_unit_test(test_forbidden_loads),
 	};

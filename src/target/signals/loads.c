@@ -16,9 +16,9 @@
  *      blocked. For a fault of the program's own it sets the mask that the kernel would have
  *      set.
  * (X5) A handler that comes between a guard and its system call mustn't find the signals open,
- *      which the call is about to block: nobody looks while dt_fronts.passing counts. A thread
- *      that waits with another mask (sigsuspend) is never believed open if one of its two masks
- *      has the signals blocked.
+ *      which the call is about to block: a thread doesn't look while it is there, and nobody does
+ *      while a thread is that has no slot yet. A thread that waits with another mask (sigsuspend)
+ *      is never believed open if one of its two masks has the signals blocked.
  * (X6) A handler of the program's for another signal, whose mask has the signals blocked, begins
  *      without us. So its first instruction has a probe of ours, by which the thread is no longer
  *      known to be open (DT_ASK_SHUT). The handler of a signal that this mask has open may begin
@@ -40,9 +40,9 @@
  * (X17) The end of a handler has a guard, too: a thread that was seen open inside a handler isn't
  *      known to be so behind it, unless the frame's mask says so.
  *
- * (X20) A handler that has interrupted a load may jump away: nobody is to wait for the thread then.
- *      So it notes where on its own stack it loads; when it is above the frame that a handler
- *      there would have, it has left.
+ * (X20) A handler that has interrupted a load, or a guard (X5), may jump away: nobody is to wait
+ *      for the thread then. So it notes where on its own stack it is; when it is above the frame
+ *      that a handler there would have, it has left.
  *
  * (X10) Other modules than the libc make harmless system calls only (sigtrap_guards.c). A call of
  *      the libc's whose number nobody knew before may be one that no guard makes safe: the process
@@ -80,7 +80,7 @@ _Static_assert(offsetof(struct dt_state, opened) - offsetof(struct dt_state, sta
 #define SIG_UNBLOCK 1
 #define SIG_SETMASK 2
 #define URING_MASK 4 /* the argument with a mask, or a struct, which isn't looked at */
-#define PAUSES_MOST 1024u
+#define PAUSES_MOST 11u /* each twice as long as the one before, up to 2,047 hits */
 #define CLONE_VM 0x100u
 #define CLONE_VFORK 0x4000u
 #define CLONE_OWN 0x80800u /* CLONE_SETTLS, CLONE_SIGHAND */
@@ -229,15 +229,15 @@ static bool look(const struct dt_control *control, const struct dt_slot *slot,
 		own->pause--;
 		return false;
 	}
-	if (own->shut || __atomic_load_n(&fronts_of(control)->passing, __ATOMIC_SEQ_CST) || /* X5 */
+	if (own->shut || own->passing ||
+	    __atomic_load_n(&agent_state(control)->passing, __ATOMIC_SEQ_CST) || /* X5 */
 	    agent_flags(control) & DT_NO_ALTSTACK || !agent_begin_call(control, &pid))
 		return false;
 	bool open = is_open(control, slot, own, mask ? *mask : mask_now());
 	agent_end_call(control, pid);
 	if (!open) {
-		own->pauses = own->pauses < PAUSES_MOST ? (uint16_t)(2 * own->pauses + 1) :
-							  own->pauses;
-		own->pause = own->pauses;
+		own->pauses += own->pauses < PAUSES_MOST;
+		own->pause = (uint16_t)((1u << own->pauses) - 1);
 		return false;
 	}
 	own->pauses = 0;
@@ -247,9 +247,9 @@ static bool look(const struct dt_control *control, const struct dt_slot *slot,
 
 /* (X20) The program isn't as far below the place on its own stack where it was interrupted as the
  * handler's frame would reach. */
-static bool has_left(const struct dt_own_stack *own, uint64_t sp)
+static bool has_left(uint32_t place, uint64_t sp)
 {
-	return own->loading > 1 && (int32_t)((uint32_t)sp - own->loading) > -FRAME_LEAST;
+	return place > 1 && (int32_t)((uint32_t)sp - place) > -FRAME_LEAST;
 }
 
 /* (X19) On its own stack: the handler on the alternate one has jumped away. Of one that came on a
@@ -271,9 +271,11 @@ bool loads_enter(const struct dt_control *control, struct dt_slot *slot, uint64_
 	struct dt_own_stack *own = agent_own_stack(control, slot);
 
 	note_back(control, slot, own, sp);
+	if (has_left(own->passing, sp))
+		own->passing = 0;
 	if (!is_allowed(control) || (!is_open_now(control, own) && !look(control, slot, own, NULL)))
 		return false;
-	*ret_before = has_left(own, sp) ? 0 : own->loading;
+	*ret_before = has_left(own->loading, sp) ? 0 : own->loading;
 	__atomic_store_n(&own->loading, (uint32_t)(uint64_t)__builtin_frame_address(0) | 1,
 			 __ATOMIC_SEQ_CST);
 	/* Q6; and who takes the handlers away forbids loads first, and waits for those that load */
@@ -289,8 +291,12 @@ static void note_left(const struct dt_control *control, uint64_t sp)
 	struct dt_slot *slot = slow_find_ours(control);
 	struct dt_own_stack *own = slot ? agent_own_stack(control, slot) : NULL;
 
-	if (own && stack_room_above(control, slot, sp) && has_left(own, sp))
+	if (!own || !stack_room_above(control, slot, sp))
+		return;
+	if (has_left(own->loading, sp))
 		__atomic_store_n(&own->loading, 0, __ATOMIC_RELEASE);
+	if (has_left(own->passing, sp))
+		own->passing = 0;
 }
 
 void loads_leave(const struct dt_control *control, const struct dt_slot *slot, uint32_t before)
@@ -578,17 +584,27 @@ void loads_pass_end(const struct dt_control *control, uint64_t frame)
 	pass_return(control, frame);
 }
 
-/* (X5) The calling thread is about to change its mask or its alternate stack; loads_passed follows.
- */
-static void begin_pass(const struct dt_control *control)
+/* (X5) The calling thread, with that stack pointer, is about to change its mask or its alternate
+ * stack. */
+static void begin_pass(const struct dt_control *control, uint64_t sp,
+		       struct loads_passing *ret_passing)
 {
-	__atomic_fetch_add(&fronts_of(control)->passing, 1, __ATOMIC_SEQ_CST);
 	struct dt_slot *slot = slow_find_ours(control);
-	if (slot) {
-		agent_own_stack(control, slot)->open = DT_NOT_OPEN; /* X3 */
-		agent_own_stack(control, slot)->shut = 0;
-		agent_own_stack(control, slot)->pause = 0;
+	struct dt_own_stack *own = slot ? agent_own_stack(control, slot) : NULL;
+
+	*ret_passing = (struct loads_passing){ own, 0, 1 };
+	if (!own) {
+		__atomic_fetch_add(&agent_state(control)->passing, 1, __ATOMIC_SEQ_CST);
+		return;
 	}
+	if (stack_room_above(control, slot, sp))
+		ret_passing->place = (uint32_t)sp | 1;
+	ret_passing->before = own->passing;
+	own->passing = ret_passing->place;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	own->open = DT_NOT_OPEN; /* X3 */
+	own->shut = 0;
+	own->pause = 0;
 }
 
 /* (X19) A handler of the program's begins with that frame: on the alternate stack, and not on top
@@ -611,17 +627,18 @@ void loads_pass_fault(const struct dt_control *control, const struct handler_con
 	note_handler(control, context);
 }
 
-bool loads_pass_trap(const struct dt_control *control, const struct handler_context *context)
+bool loads_pass_trap(const struct dt_control *control, const struct handler_context *context,
+		     struct loads_passing *ret_passing)
 {
 	if (!is_on(control) || agent_is_quiet(control))
 		return false;
-	begin_pass(control);
+	begin_pass(control, (uint64_t)context, ret_passing);
 	note_handler(control, context);
 	return true;
 }
 
 bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_t args[6],
-		uint64_t sp)
+		uint64_t sp, struct loads_passing *ret_passing)
 {
 	if (is_on(control) && is_unsafe(number, args))
 		loads_close(control); /* X10 */
@@ -639,13 +656,19 @@ bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_
 		pass_wait(control, number, args);
 		return false;
 	}
-	begin_pass(control);
+	begin_pass(control, sp, ret_passing);
 	return true;
 }
 
-void loads_passed(const struct dt_control *control)
+/* A handler may have forked: the child has other memory. */
+void loads_passed(const struct dt_control *control, const struct loads_passing *passing)
 {
-	__atomic_fetch_sub(&fronts_of(control)->passing, 1, __ATOMIC_SEQ_CST);
+	uint32_t *count = &agent_state(control)->passing;
+
+	if (!passing->own && __atomic_load_n(count, __ATOMIC_SEQ_CST))
+		__atomic_fetch_sub(count, 1, __ATOMIC_SEQ_CST);
+	else if (passing->own && passing->own->passing == passing->place)
+		passing->own->passing = passing->before;
 }
 
 void loads_end(const struct dt_control *control, uint32_t index)

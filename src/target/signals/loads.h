@@ -67,14 +67,21 @@ void loads_pass_end(const struct dt_control *control, uint64_t frame);
 /* The calling thread's mask isn't known any more. */
 void loads_shut(const struct dt_control *control);
 
+/* A thread in a guard: NULL, if it has no slot; what dt_own_stack.passing was, and is. */
+struct loads_passing {
+	struct dt_own_stack *own;
+	uint32_t before, place;
+};
+
 /* Before a system call of the target's, with that stack pointer. True: the agent has to make it;
  * loads_passed follows. */
 bool loads_pass(const struct dt_control *control, uint64_t number, const uint64_t args[6],
-		uint64_t sp);
-void loads_passed(const struct dt_control *control);
+		uint64_t sp, struct loads_passing *ret_passing);
+void loads_passed(const struct dt_control *control, const struct loads_passing *passing);
 /* (X6) Before dt_trap sets the mask for a handler of the program's on that frame. True:
  * loads_passed follows. */
-bool loads_pass_trap(const struct dt_control *control, const struct handler_context *context);
+bool loads_pass_trap(const struct dt_control *control, const struct handler_context *context,
+		     struct loads_passing *ret_passing);
 /* The program is about to ignore the signal of that index: ends plain loads, and the agent handles
  * it no more, unless some thread doesn't leave a load (X12). */
 void loads_end(const struct dt_control *control, uint32_t index);

@@ -160,8 +160,9 @@ uint64_t trap_guard(const struct dt_control *control, struct trap_call *call)
 	call->number = (uint32_t)call->number; /* the kernel looks at no more of it */
 	if (call->number == SYS_RT_SIGPROCMASK)
 		handler_note_owner(control);
+	struct loads_passing passing;
 	bool passes = loads_pass(control, call->number, call->args,
-				 (uint64_t)(call + 1) + TRAP_CALL_TO_STACK);
+				 (uint64_t)(call + 1) + TRAP_CALL_TO_STACK, &passing);
 	uint64_t made = guard(control, call);
 
 	if (passes && !made) {
@@ -171,7 +172,7 @@ uint64_t trap_guard(const struct dt_control *control, struct trap_call *call)
 		made = 1;
 	}
 	if (passes)
-		loads_passed(control);
+		loads_passed(control, &passing);
 	return made;
 }
 
@@ -198,10 +199,11 @@ static uint64_t begin_own(const struct dt_control *control, uint32_t signal,
 	uint64_t *back = (uint64_t *)context - 1;
 
 	front_show(control, info, context);
-	bool passes = action.handler > 1 && loads_pass_trap(control, context);
+	struct loads_passing passing;
+	bool passes = action.handler > 1 && loads_pass_trap(control, context, &passing);
 	uint64_t handler = handler_chain(control, own, signal, info, context);
 	if (passes)
-		loads_passed(control);
+		loads_passed(control, &passing);
 	if (handler && action.flags & SA_RESTORER && *back == (uint64_t)trap_return_entry)
 		*back = action.restorer;
 	return handler;
