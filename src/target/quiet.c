@@ -48,17 +48,14 @@ _Static_assert(QUIET_UNWIND + sizeof(struct unwind) <= DT_STACK_SIZE, "memory of
 
 #define QUIET_WAIT 20000000u /* pauses: about a second */
 
-#define QUIET_DRAIN 2000u /* pauses, some microseconds at least: a store reaches memory meanwhile */
-
 uint64_t quiet_wait(const struct dt_control *control)
 {
 	const uint32_t *loud = &agent_state(control)->loud;
 
 	loads_forbid(control);
-	for (uint32_t i = 0; i < QUIET_DRAIN; i++)
-		sys_pause(); /* X7 */
+	loads_await(control, QUIET_WAIT);
 	for (uint32_t i = 0; i < QUIET_WAIT; i++) {
-		if ((int32_t)__atomic_load_n(loud, __ATOMIC_SEQ_CST) <= 0 && !loads_any(control))
+		if ((int32_t)__atomic_load_n(loud, __ATOMIC_SEQ_CST) <= 0)
 			break;
 		sys_pause();
 	}

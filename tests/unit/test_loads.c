@@ -251,8 +251,11 @@ static void check_where_faults_go(const char *memory, size_t size)
 	other->loading = 0;
 	set_and_expect(SA_ONSTACK, true);
 	assert_true(loads_on_any_stack());
+	other->loading = 1; /* again, after it has looked */
+	other->open = rig_state->loads + 1;
 	set_and_expect(0, false);
 	assert_false(loads_on_any_stack());
+	other->loading = 0;
 
 	fronts.elsewhere = DT_ELSEWHERE_CHANGES; /* another thread is changing an action */
 	set_and_expect(SA_ONSTACK, true);
@@ -303,6 +306,9 @@ static void test_loads_that_were_left(void **unused)
 	gather("twenty bytes of text");
 	call_guarded(SYS_rt_sigaction, SIGSEGV, &action, false);
 	assert_int_equal(own()->loading, before);
+	own()->open = DT_NOT_OPEN;
+	gather("twenty bytes of text");
+	assert_false(is_open());
 	own()->loading = 1;
 	gather("twenty bytes of text");
 	call_guarded(SYS_rt_sigaction, SIGSEGV, &action, false);

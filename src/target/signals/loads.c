@@ -87,7 +87,8 @@ _Static_assert(offsetof(struct dt_state, opened) - offsetof(struct dt_state, sta
 #define PR_SET_SECCOMP 22u
 #define PR_SET_DISPATCH 59u
 #define DRAIN 2000u /* pauses, in which stores of other processors reach memory (X7) */
-#define WAIT 200000u /* pauses: some milliseconds */
+#define WAIT 4000000u /* pauses: some tenths of a second at most */
+#define WAIT_LONG 20000000u /* about a second */
 #define LONG_JUMP 0xe9u /* what a site begins with */
 #define SHORT_JUMP 0xebu
 #define BREAKPOINT 0xccu
@@ -229,7 +230,7 @@ static bool look(const struct dt_control *control, const struct dt_slot *slot,
 		own->pause--;
 		return false;
 	}
-	if (own->shut || own->passing ||
+	if (own->shut || own->passing || own->loading ||
 	    __atomic_load_n(&agent_state(control)->passing, __ATOMIC_SEQ_CST) || /* X5 */
 	    agent_flags(control) & DT_NO_ALTSTACK || !agent_begin_call(control, &pid))
 		return false;
@@ -273,9 +274,11 @@ bool loads_enter(const struct dt_control *control, struct dt_slot *slot, uint64_
 	note_back(control, slot, own, sp);
 	if (has_left(own->passing, sp))
 		own->passing = 0;
+	if (has_left(own->loading, sp))
+		own->loading = 0;
 	if (!is_allowed(control) || (!is_open_now(control, own) && !look(control, slot, own, NULL)))
 		return false;
-	*ret_before = has_left(own->loading, sp) ? 0 : own->loading;
+	*ret_before = own->loading;
 	__atomic_store_n(&own->loading, (uint32_t)(uint64_t)__builtin_frame_address(0) | 1,
 			 __ATOMIC_SEQ_CST);
 	/* Q6; and who takes the handlers away forbids loads first, and waits for those that load */
@@ -333,15 +336,31 @@ static void keep_off(const struct dt_control *control)
 	loads_forbid(control); /* threads look again */
 }
 
-bool loads_any(const struct dt_control *control)
+/* A thread that has looked since isn't in such a load: handlers on top of one don't look. */
+static bool is_loading(const struct dt_state *state, uint32_t slot)
+{
+	const struct dt_own_stack *own = &state->own_stacks[slot];
+
+	return __atomic_load_n(&own->loading, __ATOMIC_ACQUIRE) &&
+	       __atomic_load_n(&own->open, __ATOMIC_ACQUIRE) !=
+		       __atomic_load_n(&state->loads, __ATOMIC_ACQUIRE);
+}
+
+/* Each is waited for by itself: among many, one always counts as loading for a moment. */
+bool loads_await(const struct dt_control *control, uint32_t pauses)
 {
 	const struct dt_state *state = agent_state(control);
 
+	for (uint32_t i = 0; i < DRAIN; i++)
+		sys_pause();
 	for (uint32_t i = 0; i < DT_SLOTS && control->flags & DT_LOADS; i++) {
-		if (__atomic_load_n(&state->own_stacks[i].loading, __ATOMIC_RELAXED))
-			return true;
+		for (; is_loading(state, i); pauses--) {
+			if (!pauses)
+				return false;
+			sys_pause();
+		}
 	}
-	return false;
+	return true;
 }
 
 /* ---- pages ----------------------------------------------------------------------------------- */
@@ -677,9 +696,8 @@ void loads_end(const struct dt_control *control, uint32_t index)
 
 	if (!(fronts->full >> index & 1))
 		return;
-	fronts->closed = DT_CLOSED;
-	quiet_wait(control);
-	if (!loads_any(control))
+	loads_close(control);
+	if (loads_await(control, WAIT_LONG))
 		__atomic_fetch_and(&fronts->full, ~(1u << index), __ATOMIC_SEQ_CST);
 }
 
@@ -696,12 +714,7 @@ bool loads_pass_stack(const struct dt_control *control)
 	if (was == DT_ELSEWHERE_NO || (was == DT_ELSEWHERE_YES && dt_all_go_elsewhere(fronts)))
 		return true;
 	loads_forbid(control);
-	for (uint32_t i = 0; i < WAIT; i++) {
-		if (i >= DRAIN && !loads_any(control))
-			return true;
-		sys_pause();
-	}
-	return false;
+	return loads_await(control, WAIT);
 }
 
 void loads_passed_stack(const struct dt_control *control)

@@ -47,8 +47,9 @@ void loads_leave(const struct dt_control *control, const struct dt_slot *slot, u
 uint64_t loads_known(const struct dt_control *control, uint64_t from);
 /* These bytes have been read. */
 void loads_note(const struct dt_control *control, uint64_t from, uint64_t size);
-/* Is there a thread between loads_enter and loads_leave (Q6)? */
-bool loads_any(const struct dt_control *control);
+/* After loads_forbid: waits, for so many pauses at most, until each thread has been seen where it
+ * makes no plain loads (Q6): it makes none of those that were allowed before. False: one hasn't. */
+bool loads_await(const struct dt_control *control, uint32_t pauses);
 
 /* A fault of one of the loads: leads the thread on, and is true. */
 bool loads_mend(const struct dt_control *control, const struct handler_info *info,

@@ -4,9 +4,8 @@
  *
  * (X7) Trampolines count their thread as loading (dt_own_stack.loading), and then look whether it
  * may load, without a fence in between: that would cost a fifth of a hit or more. So whoever
- * forbids loads changes dt_state.loads first, and then looks for threads that load: the controller
- * with all threads stopped (fronts_end_loads), the agent after a pause in which the stores of other
- * processors have reached memory (quiet_wait).
+ * forbids loads changes dt_state.loads first, and looks for threads that load after a pause, in
+ * which the stores of other processors have reached memory (loads_await; own_probes/fronts.c).
  */
 #include "routine.h"
 #include "target/agent_parts.h"

@@ -196,29 +196,31 @@ static bool is_in_front(const struct dt_fronts *fronts, uint32_t index)
 	return fronts->actions[index].handler > 1 || fronts->full >> index & 1;
 }
 
-/* Waits until no thread is between loads_enter and loads_leave of the agent. False: one stays
- * there, or a handler has jumped away from there, and nobody has noticed that (X20). */
-static bool await_loads(const struct session *session, int looks)
+/* After loads were forbidden: waits until each thread has been seen where it makes none, as
+ * loads_await of target/signals/loads.c. False: one stays there, or a handler has jumped away from
+ * there, and nobody has noticed that (X20). */
+static bool await_loads(const struct session *session)
 {
 	size_t size = DT_SLOTS * sizeof(struct dt_own_stack);
 	_cleanup_free_ struct dt_own_stack *stacks = malloc(size);
+	_cleanup_free_ bool *seen = calloc(DT_SLOTS, sizeof(*seen));
 	taddr at = taddr_add(session->agent->state_at,
 			     (int64_t)offsetof(struct dt_state, own_stacks));
-	bool loading = stacks != NULL;
+	size_t count = 0;
 
-	for (int i = 0; i < looks && loading; i++) {
+	for (int i = 0; i < LOOKS && stacks && seen && count < DT_SLOTS; i++) {
+		nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
 		_cleanup_error_ struct error *unreadable =
 			mem_read(session->proc, at, stacks, size);
 
 		if (unreadable)
 			return false;
-		loading = false;
-		for (size_t j = 0; j < DT_SLOTS; j++)
-			loading |= stacks[j].loading;
-		if (loading)
-			nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
+		for (size_t j = 0; j < DT_SLOTS; j++) {
+			count += !seen[j] && !stacks[j].loading;
+			seen[j] |= !stacks[j].loading;
+		}
 	}
-	return stacks && !loading;
+	return count == DT_SLOTS;
 }
 
 /* Has the program a handler of one of the two signals, which needs dt_front on? */
@@ -241,7 +243,7 @@ static struct error *try_give_two_back(struct session *session, taddr at)
 
 	if (!error)
 		error = mem_read(session->proc, at, &fronts, sizeof(fronts));
-	if (!error && (has_handlers(&fronts) || !await_loads(session, 1)))
+	if (!error && has_handlers(&fronts))
 		return NULL;
 	for (uint32_t i = 0; i < DT_FRONTS && !error; i++) {
 		if (fronts.full >> i & 1)
@@ -278,7 +280,7 @@ struct error *fronts_end_loads(struct session *session)
 	error = mem_write(session->proc, FIELD(at, closed), &closed, sizeof(closed));
 	if (!error)
 		error = agent_forbid_loads(session->agent, session->proc);
-	return error || !await_loads(session, LOOKS) ? error : give_two_back(session, at);
+	return error || !await_loads(session) ? error : give_two_back(session, at);
 }
 
 bool fronts_any(const struct session *session, struct proc *proc)
