@@ -220,6 +220,8 @@ static inline bool agent_begin_call(const struct dt_control *control, uint32_t *
 	struct dt_state *state = agent_state(control);
 
 	*ret_pid = state->pid;
+	if (agent_is_quiet(control))
+		return false;
 	__atomic_fetch_add(&state->loud, 1, __ATOMIC_SEQ_CST);
 	if (!agent_is_quiet(control))
 		return true;

@@ -21,7 +21,8 @@
  *      is about to make a call in the agent. So threads count themselves in dt_state.loud before
  *      they look whether they may. The thread that brings the filter sets dt_inherited.filtered
  *      first and waits then until nobody is counted; not for ever, since a handler may have jumped
- *      away from there.
+ *      away from there. A thread that may make none isn't counted, nor for a moment: among many
+ *      threads one always would be.
  * (Q7) A forked child has its parent's filters, and so its parent's dt_inherited.filtered. Nobody
  *      else's: a child that filters itself costs its siblings nothing.
  *

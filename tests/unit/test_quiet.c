@@ -25,6 +25,7 @@ static struct {
 
 static struct rig_trace trace;
 static uint64_t recorded[RIG_TYPES], hits[RIG_TYPES];
+static uint32_t loudest; /* Q6: nobody is counted, nor for a moment */
 
 static void count(unsigned id, bool is_recorded)
 {
@@ -47,6 +48,7 @@ static void hit_gathered(void)
 /* The handler hits twice; the chunk has room for both. */
 static void hit_inside(void)
 {
+	loudest |= rig_state->loud;
 	count(RIG_BARE, rig_hit(RIG_BARE, 0));
 	count(RIG_BARE, rig_hit(RIG_BARE, 0));
 }
@@ -106,6 +108,7 @@ static void interrupt_everywhere(void (*hit)(void), bool full)
 		come += stepping_interrupt(at, hit, hit_inside);
 	}
 	assert_true(come > stepping.count * 3 / 4);
+	assert_int_equal(loudest, 0);
 	rig_finish(&trace);
 	assert_int_equal(trace.totals.holes, 0);
 	for (unsigned id = RIG_BARE; id < RIG_TYPES; id++) {

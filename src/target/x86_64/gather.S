@@ -81,6 +81,7 @@ dt_gather:
 	movq	%rax, RESULT(%r14)
 	jmp	.Ldone
 .Lblock:
+	unless_filtered	%r8, .Luncounted
 	count_loud incl, %r8
 	unless_filtered	%r8, .Lquiet
 	block_signals .Llose
@@ -157,6 +158,7 @@ dt_gather:
 
 .Lquiet:
 	count_loud decl, %r8
+.Luncounted:
 	movq	%rbx, %rdi
 	movq	%r13, %rsi
 	movq	%r12, %rdx

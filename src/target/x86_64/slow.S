@@ -75,6 +75,7 @@ dt_slow:
 	jmp	.Lclear
 
 .Llong_way:
+	unless_filtered	%r8, .Luncounted
 	count_loud incl, %r8
 	unless_filtered	%r8, .Lquiet
 	pushq	$0				/* the old mask goes here */
@@ -133,6 +134,7 @@ dt_slow:
 
 .Lquiet:
 	count_loud decl, %r8
+.Luncounted:
 	movq	%rbx, %rdi
 	movq	%r14, FRAME_RESULT(%rsp)	/* struct slow_frame */
 	movq	%rsp, %rsi
