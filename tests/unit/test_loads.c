@@ -126,6 +126,27 @@ static void test_a_guard_with_hits(void **unused)
 	rig_down();
 }
 
+/* X5: in a handler that comes during a wait with another mask the signals are open, but not behind
+ * it. */
+static void test_a_wait_with_another_mask(void **unused)
+{
+	static const uint64_t none, faults = DT_LOADS_BITS;
+	uint64_t result;
+
+	up();
+	assert_false(pass_guard(SYS_rt_sigsuspend, (uint64_t)&none, NULL, false, &result));
+	gather("twenty bytes of text");
+	assert_true(is_open());
+	assert_false(pass_guard(SYS_rt_sigsuspend, (uint64_t)&faults, NULL, false, &result));
+	for (int i = 0; i < 3; i++)
+		gather("twenty bytes of text");
+	assert_false(is_open());
+	call_guarded(SYS_rt_sigprocmask, SIG_SETMASK, &none, false);
+	gather("twenty bytes of text");
+	assert_true(is_open());
+	rig_down();
+}
+
 /* X3: an alternate stack without room for a frame; X6: a handler that blocks the signals. */
 static void test_who_may_load(void **unused)
 {
@@ -446,6 +467,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_guard_with_hits),
+		cmocka_unit_test(test_a_wait_with_another_mask),
 		cmocka_unit_test(test_who_may_load),
 		cmocka_unit_test(test_nobody_loads_with_larger_frames),
 		cmocka_unit_test(test_nobody_loads_after_unsafe_calls),
