@@ -141,7 +141,7 @@ static void work_aside(void)
 		call_on(large + (1 << 16) - 64, attached);
 	} else if (!strcmp(how, "looked at again")) {
 		call_on(large + (1 << 16) - 64, looked_at_again);
-	} else if (!strcmp(how, "own stack in a handler of faults")) {
+	} else if (!strncmp(how, "own stack", 9)) {
 		call_on(below, rounds);
 	} else if (!strcmp(how, "forked in a handler of faults")) {
 		child = fork();
@@ -220,13 +220,15 @@ static void watched(void)
 	wait_for_a_word("done");
 }
 
-static void handle(void (*handler)(int), int flags)
+static void handle_one(int number, void (*handler)(int), int flags)
 {
 	struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
 
-	sigaction(SIGUSR1, &action, NULL);
-	raise(SIGUSR1);
+	sigaction(number, &action, NULL);
+	raise(number);
 }
+
+static void handle(void (*handler)(int), int flags) { handle_one(SIGUSR1, handler, flags); }
 
 /* The kernel gives the thread back the alternate stack that it had when the handler began. */
 static void on_signal_with_another(int number)
@@ -359,6 +361,8 @@ int main(int argc, char **argv)
 		call_on(alternate + (LEFT & ~15), rounds); /* not in a handler */
 	else if (!strcmp(how, "disarmed") || !strncmp(how, "aside", 5))
 		handle(on_signal_aside, SA_ONSTACK);
+	else if (!strcmp(how, "own stack in a handler of SIGILL"))
+		handle_one(SIGILL, on_signal_aside, SA_ONSTACK);
 	else if (strstr(how, "in a handler of faults"))
 		fault_aside();
 	else
@@ -382,7 +386,7 @@ def program_fixture(scratch):
 
 
 @pytest.mark.parametrize("how", ["kept", "none", "small", "taken", "moved", "on it", "disarmed", "thread", "own", "later", "toggled", "in a handler", "small in a handler", "default", "data", "data after a handler", "aside", "aside before",
-                                 "in a handler of faults", "again in a handler of faults", "forked in a handler of faults", "own stack in a handler of faults"])
+                                 "in a handler of faults", "again in a handler of faults", "forked in a handler of faults", "own stack in a handler of faults", "own stack in a handler of SIGILL"])
 def test_page_goes_away(dyntrace, program, how):
     """Whatever the alternate stack is, and whoever is on it: a load that fails is told, and the program goes on."""
     result, trace = dyntrace.trace("--function", "text", "--", program, how)

@@ -354,7 +354,7 @@ static uint64_t begin_handler(const struct dt_control *control, uint32_t index,
 		mask |= 1ULL << (dt_front_signals[index] - 1);
 	if (control->traps)
 		mask &= ~DT_SIGTRAP_BIT; /* it may hit a trap of dyntrace */
-	loads_pass_fault(control, context);
+	loads_pass_handler(control, context);
 	if (agent_begin_call(control, &pid)) {
 		if (action.flags & SA_RESETHAND)
 			take_away(control, index);
@@ -388,6 +388,7 @@ uint64_t front_handle(uint64_t agent, uint32_t signal, struct handler_info *info
 		return handler_chain(control, &fronts->actions[index], signal, info, context);
 	if (fronts->full >> index & 1)
 		return begin_handler(control, index, context);
+	loads_pass_handler(control, context);
 	return fronts->actions[index].handler;
 }
 

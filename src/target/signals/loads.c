@@ -640,7 +640,7 @@ static void note_handler(const struct dt_control *control, const struct handler_
 	agent_own_stack(control, slot)->used = context->rsp;
 }
 
-void loads_pass_fault(const struct dt_control *control, const struct handler_context *context)
+void loads_pass_handler(const struct dt_control *control, const struct handler_context *context)
 {
 	loads_shut(control);
 	note_handler(control, context);

@@ -61,8 +61,8 @@ void loads_close(const struct dt_control *control);
 /* With all signals blocked, in place of that mask: looks whether the calling thread may make plain
  * loads from a trampoline. */
 void loads_look(const struct dt_control *control, uint64_t mask);
-/* With all signals blocked, before dt_front begins a handler of the program's on that frame. */
-void loads_pass_fault(const struct dt_control *control, const struct handler_context *context);
+/* Before dt_front begins a handler of the program's on that frame. */
+void loads_pass_handler(const struct dt_control *control, const struct handler_context *context);
 /* Before the rt_sigreturn that ends the handler of that frame. */
 void loads_pass_end(const struct dt_control *control, uint64_t frame);
 /* The calling thread's mask isn't known any more. */
