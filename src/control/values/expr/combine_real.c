@@ -7,10 +7,13 @@
 
 /* ---- comparison with a literal: possible in machine code ------------------------------------- */
 
+#define PLACE_OPS_MOST 16 /* which such a comparison needs nine times */
+
 static bool is_float(struct operand *operand)
 {
 	operand_follow_reference(operand);
 	return operand->kind == OPERAND_PLACE && !operand->guard.count &&
+	       operand->place.ops.count <= PLACE_OPS_MOST &&
 	       operand->type.kind == TYPE_FLOAT &&
 	       (operand->type.size == 4 || operand->type.size == 8);
 }
