@@ -332,6 +332,7 @@ def test_handler_on_top_of_one_that_blocks(dyntrace, processes, scratch, order):
     second = int(target.process.stdout.readline(), 16)
     before = first_byte(target.pid, second)
     tracing = dyntrace.start_trace(target.pid, "--function", "take").wait_told()
+    await_loads(tracing, target.pid)
     target.go().wait_ready()
     if order:
         until(lambda: first_byte(target.pid, second) != before, "a probe at the second handler")
