@@ -182,11 +182,6 @@ bool maps_ask(int fd, taddr at, struct mapping *ret_mapping);
  * Is the mapping still as it was read? Asks for it alone, which takes a hundredth of the time of
  * maps_read. False also if the kernel can't say (before Linux 6.11). */
 bool maps_confirm(const struct proc *proc, const struct mapping *mapping);
-/*
- * Where private data that goes on at that address ends now, if it does, by an open /proc/PID/maps;
- * not much behind the limit. False: the kernel can't say.
- */
-bool maps_find_end(int fd, taddr at, uint64_t limit, uint64_t *ret_end);
 void maps_free(struct maps *maps);
 
 /* ---- threads (threads.c) --------------------------------------------------------------------- */
