@@ -42,7 +42,7 @@ static void put_unreadable(struct gather *g, uint64_t address)
 {
 	uint32_t digits = 1;
 
-	if (address == UINT64_MAX) { /* nobody could read where the text is */
+	if (g->failed) { /* nobody could read where the text is */
 		put_text(g, "(unreadable)");
 		return;
 	}

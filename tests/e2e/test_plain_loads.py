@@ -602,11 +602,11 @@ NULLS = """
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-struct node { long id; const char *name; struct node *next; };
+struct node { long id; const char *name; struct node *next; const char *last; };
 __attribute__((noipa)) void visit(struct node *node) { __asm__ volatile("nop; nop; nop; nop; nop" : : "r"(node) : "memory"); }
 int main(int argc, char **argv)
 {
-	struct node node = { 1, (const char *)8, (struct node *)strtoul(argv[1], NULL, 0) };
+	struct node node = { 1, (const char *)8, (struct node *)strtoul(argv[1], NULL, 0), (const char *)-1 };
 	fprintf(stderr, "ready\\n");
 	getchar();
 	for (int i = 0; i < 2000; i++)
@@ -624,8 +624,9 @@ def test_null_pointers_take_no_call(dyntrace, processes, scratch, address):
     path = os.path.join(scratch, "nulls")
     subprocess.run(["gcc", "-O1", "-g", "-x", "c", "-", "-o", path], input=NULLS, text=True, check=True)
     watched = Watched(dyntrace, processes, path, scratch, str(address), "--function", "visit", "-t", "var:node->next->id", "-t", "var:node->next->name",
-                      "-t", "var:node->name")
+                      "-t", "var:node->name", "-t", "var:node->last")
     watched.go()
     trace, calls = watched.end()
-    assert [list(event.fields.values())[1:] for event in trace.events] == [[0, "(unreadable)", "(unreadable 0x8)", "node->next->id"]] * 2000
+    values = [0, "(unreadable)", "(unreadable 0x8)", "(unreadable 0xffffffffffffffff)", "node->next->id"]
+    assert [list(event.fields.values())[1:] for event in trace.events] == [values] * 2000
     assert trace.lost == 0 and calls < 200  # a few for the first hits, and for each chunk
