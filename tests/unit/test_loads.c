@@ -377,6 +377,25 @@ static void test_guards_that_were_left(void **unused)
 	rig_down();
 }
 
+/* H42, X4: dyntrace has given the handlers back, maybe in another process only, when a thread is in
+ * the guard: its handler is the program's own, and nobody loads any more. */
+static void test_a_handler_that_comes_late(void **unused)
+{
+	struct dt_sigaction action = { .handler = (uint64_t)on_step }, now;
+
+	up();
+	fronts.pid = (uint32_t)getpid();
+	__atomic_fetch_or(&rig_control->flags, DT_FRONTS_GONE, __ATOMIC_SEQ_CST);
+	call_guarded(SYS_rt_sigaction, SIGSEGV, &action, false);
+	assert_int_equal(syscall(SYS_rt_sigaction, SIGSEGV, NULL, &now, 8), 0);
+	assert_true(now.handler == (uint64_t)on_step);
+	gather("twenty bytes of text");
+	assert_false(is_open());
+	signal(SIGSEGV, SIG_DFL);
+	signal(SIGBUS, SIG_DFL);
+	rig_down();
+}
+
 /* What the guard of rt_sigreturn reads of the frame at the stack pointer. */
 struct frame {
 	uint64_t flags, link;
@@ -475,6 +494,7 @@ int main(void)
 		cmocka_unit_test(test_where_faults_go),
 		cmocka_unit_test(test_loads_that_were_left),
 		cmocka_unit_test(test_guards_that_were_left),
+		cmocka_unit_test(test_a_handler_that_comes_late),
 		cmocka_unit_test(test_handlers_on_the_alternate_stack),
 		cmocka_unit_test(test_forbidden_loads),
 	};

@@ -281,10 +281,13 @@ static int64_t put_in_front(const struct dt_control *control, uint32_t index, ui
 
 	ours.flags |= more_flags;
 	int64_t result = set(index, &ours, ret_old);
-	/* (H42) the controller gave the others back when the thread was here already */
+	/* (H42) the controller gave the others back when the thread was here already, or in another
+	 * process: here there may still be probes, whose loads have to end first (X4) */
 	if (agent_flags(control) & DT_FRONTS_GONE && !set(index, NULL, &now) &&
-	    now.handler == (uint64_t)front_entry)
+	    now.handler == (uint64_t)front_entry) {
+		loads_end(control, index);
 		set(index, &fronts_of(control)->actions[index], NULL);
+	}
 	return result;
 }
 

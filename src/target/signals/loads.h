@@ -83,8 +83,9 @@ void loads_passed(const struct dt_control *control, const struct loads_passing *
  * loads_passed follows. */
 bool loads_pass_trap(const struct dt_control *control, const struct handler_context *context,
 		     struct loads_passing *ret_passing);
-/* The program is about to ignore the signal of that index: ends plain loads, and the agent handles
- * it no more, unless some thread doesn't leave a load (X12). */
+/* The program is about to ignore the signal of that index (X12), or gets its own handler back
+ * (H42): ends plain loads, and the agent handles it no more, unless some thread doesn't leave a
+ * load. */
 void loads_end(const struct dt_control *control, uint32_t index);
 /* (X18) Before the kernel gets another action of one of the two signals, which is in
  * dt_fronts.actions already. False: some thread doesn't leave a load whose fault goes to its
