@@ -384,15 +384,16 @@ uint64_t front_handle(uint64_t agent, uint32_t signal, struct handler_info *info
 		return 0;
 	}
 	front_show(control, info, context);
-	if (fronts->actions[index].handler <= 1 && !(fronts->full >> index & 1) &&
-	    fronts->last[index])
-		return fronts->last[index]; /* it was taken away since the signal came */
-	if (fronts->actions[index].handler <= 1)
+	bool is_full = fronts->full >> index & 1;
+	uint64_t handler = fronts->actions[index].handler;
+	if (handler <= 1 && !is_full && fronts->last[index])
+		handler = fronts->last[index]; /* it was taken away since the signal came */
+	if (handler <= 1)
 		return handler_chain(control, &fronts->actions[index], signal, info, context);
-	if (fronts->full >> index & 1)
+	if (is_full)
 		return begin_handler(control, index, context);
 	loads_pass_handler(control, context);
-	return fronts->actions[index].handler;
+	return handler;
 }
 
 void front_back(uint64_t agent, struct handler_context *context)
