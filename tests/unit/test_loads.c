@@ -8,6 +8,7 @@
 #define TEXT RIG_SIX /* the rig's event, with a string instead */
 #define LONGEST 256
 #define TRAP_FLAG 0x100
+#define INSIDE (64u << 10) /* bytes of an alternate stack */
 #define ARCH_GET_XCOMP_PERM 0x1022
 #define ARCH_REQ_XCOMP_PERM 0x1023
 
@@ -377,6 +378,75 @@ static void test_guards_that_were_left(void **unused)
 	rig_down();
 }
 
+/* X20: a handler on an alternate stack inside of the thread's own is above the guard that it has
+ * interrupted. */
+static void test_an_alternate_stack_inside(void **unused)
+{
+	static const uint64_t none, faults = DT_LOADS_BITS;
+	struct sigaction action = { .sa_handler = on_step, .sa_flags = SA_ONSTACK };
+	stack_t inside = { .ss_sp = __builtin_alloca(INSIDE), .ss_size = INSIDE },
+		disabled = { .ss_flags = SS_DISABLE };
+
+	up();
+	call_guarded(SYS_sigaltstack, (uint64_t)&inside, NULL, false);
+	assert_int_equal(sigaction(SIGTRAP, &action, NULL), 0);
+	call_guarded(SYS_rt_sigprocmask, SIG_SETMASK, &faults, true);
+	assert_true(steps > 50);
+	assert_false(is_open());
+	call_guarded(SYS_rt_sigprocmask, SIG_SETMASK, &none, false);
+	call_guarded(SYS_sigaltstack, (uint64_t)&disabled, NULL, false);
+	gather("twenty bytes of text");
+	assert_true(is_open());
+	rig_down();
+}
+
+static unsigned jump_at; /* so many steps inside of the inner guard */
+static bool is_inner, has_jumped;
+static sigjmp_buf outer;
+
+/* Once, where the thread is in a guard: begins another one, and jumps away from there. */
+static void on_step_inside(int number)
+{
+	static const uint64_t none;
+	uint64_t result;
+
+	(void)number;
+	if (is_inner && ++steps == jump_at)
+		siglongjmp(outer, 1);
+	if (is_inner || has_jumped || !own()->passing || is_open())
+		return;
+	is_inner = true;
+	if (!sigsetjmp(outer, 1))
+		pass_guard(SYS_rt_sigprocmask, SIG_SETMASK, &none, true, &result);
+	is_inner = false;
+	has_jumped = true;
+	gather("twenty bytes of text");
+}
+
+/* X20: the thread is still in the outer guard. */
+static void test_a_guard_inside_of_another(void **unused)
+{
+	static const uint64_t none, faults = DT_LOADS_BITS;
+	struct sigaction action = { .sa_handler = on_step_inside, .sa_flags = SA_NODEFER };
+
+	up();
+	assert_int_equal(sigaction(SIGTRAP, &action, NULL), 0);
+	steps = jump_at = 0;
+	while (steps >= jump_at) {
+		steps = 0;
+		jump_at++;
+		has_jumped = false;
+		call_guarded(SYS_rt_sigprocmask, SIG_SETMASK, &faults, true);
+		assert_true(has_jumped);
+		assert_false(is_open());
+		call_guarded(SYS_rt_sigprocmask, SIG_SETMASK, &none, false);
+		gather("twenty bytes of text");
+		assert_true(is_open());
+	}
+	assert_true(jump_at > 50);
+	rig_down();
+}
+
 /* H42, X4: dyntrace has given the handlers back, maybe in another process only, when a thread is in
  * the guard: its handler is the program's own, and nobody loads any more. */
 static void test_a_handler_that_comes_late(void **unused)
@@ -494,6 +564,8 @@ int main(void)
 		cmocka_unit_test(test_where_faults_go),
 		cmocka_unit_test(test_loads_that_were_left),
 		cmocka_unit_test(test_guards_that_were_left),
+		cmocka_unit_test(test_an_alternate_stack_inside),
+		cmocka_unit_test(test_a_guard_inside_of_another),
 		cmocka_unit_test(test_a_handler_that_comes_late),
 		cmocka_unit_test(test_handlers_on_the_alternate_stack),
 		cmocka_unit_test(test_forbidden_loads),

@@ -42,7 +42,9 @@
  *
  * (X20) A handler that has interrupted a load, or a guard (X5), may jump away: nobody is to wait
  *      for the thread then. So it notes where on its own stack it is; when it is above the frame
- *      that a handler there would have, it has left.
+ *      that a handler there would have, it has left. Of handlers on top of each other, one may
+ *      jump to another: so the outermost place counts. On an alternate stack inside of the
+ *      thread's own, handlers are above: a thread that has one makes no plain loads.
  *
  * (X10) Other modules than the libc make harmless system calls only (sigtrap_guards.c). A call of
  *      the libc's whose number nobody knew before may be one that no guard makes safe: the process
@@ -162,6 +164,14 @@ static bool is_taken(const struct dt_own_stack *own, const struct sys_altstack *
 	return own->used > 1 && own->looked == stack->start + stack->size;
 }
 
+/* (X20) Is the alternate stack inside of the thread's own? */
+static bool is_inside(const struct dt_own_stack *own, const struct sys_altstack *stack)
+{
+	uint64_t end = own->start + own->size + DT_STACK_ROOM;
+
+	return own->size && stack->start < end && own->start < stack->start + stack->size;
+}
+
 /* (X3) Has the alternate stack room for a frame? The kernel kills where it hasn't. (X18) Notes from
  * where frames come to lie on it: the range, which wraps, is all but the stack and a page below. */
 static bool has_frame_room(const struct dt_control *control, struct dt_own_stack *own)
@@ -174,7 +184,7 @@ static bool has_frame_room(const struct dt_control *control, struct dt_own_stack
 	own->elsewhere_size = 0;
 	if (other.flags & SYS_SS_DISABLE)
 		return true;
-	if (other.size < fronts->frame || is_taken(own, &other))
+	if (other.size < fronts->frame || is_taken(own, &other) || is_inside(own, &other))
 		return false;
 	own->elsewhere = other.start + other.size + 1;
 	if (__atomic_load_n(&fronts->elsewhere, __ATOMIC_SEQ_CST) == DT_ELSEWHERE_YES &&
@@ -279,8 +289,9 @@ bool loads_enter(const struct dt_control *control, struct dt_slot *slot, uint64_
 	if (!is_allowed(control) || (!is_open_now(control, own) && !look(control, slot, own, NULL)))
 		return false;
 	*ret_before = own->loading;
-	__atomic_store_n(&own->loading, (uint32_t)(uint64_t)__builtin_frame_address(0) | 1,
-			 __ATOMIC_SEQ_CST);
+	if (!own->loading)
+		__atomic_store_n(&own->loading, (uint32_t)(uint64_t)__builtin_frame_address(0) | 1,
+				 __ATOMIC_SEQ_CST);
 	/* Q6; and who takes the handlers away forbids loads first, and waits for those that load */
 	if (is_allowed(control) && !agent_is_quiet(control))
 		return true;
@@ -611,15 +622,13 @@ static void begin_pass(const struct dt_control *control, uint64_t sp,
 	struct dt_slot *slot = slow_find_ours(control);
 	struct dt_own_stack *own = slot ? agent_own_stack(control, slot) : NULL;
 
-	*ret_passing = (struct loads_passing){ own, 0, 1 };
+	*ret_passing = (struct loads_passing){ own, own && own->passing };
 	if (!own) {
 		__atomic_fetch_add(&agent_state(control)->passing, 1, __ATOMIC_SEQ_CST);
 		return;
 	}
-	if (stack_room_above(control, slot, sp))
-		ret_passing->place = (uint32_t)sp | 1;
-	ret_passing->before = own->passing;
-	own->passing = ret_passing->place;
+	if (!own->passing)
+		own->passing = stack_room_above(control, slot, sp) ? (uint32_t)sp | 1 : 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	own->open = DT_NOT_OPEN; /* X3 */
 	own->shut = 0;
@@ -686,8 +695,8 @@ void loads_passed(const struct dt_control *control, const struct loads_passing *
 
 	if (!passing->own && __atomic_load_n(count, __ATOMIC_SEQ_CST))
 		__atomic_fetch_sub(count, 1, __ATOMIC_SEQ_CST);
-	else if (passing->own && passing->own->passing == passing->place)
-		passing->own->passing = passing->before;
+	else if (passing->own && !passing->is_inner)
+		passing->own->passing = 0;
 }
 
 void loads_end(const struct dt_control *control, uint32_t index)

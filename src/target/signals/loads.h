@@ -68,10 +68,10 @@ void loads_pass_end(const struct dt_control *control, uint64_t frame);
 /* The calling thread's mask isn't known any more. */
 void loads_shut(const struct dt_control *control);
 
-/* A thread in a guard: NULL, if it has no slot; what dt_own_stack.passing was, and is. */
+/* A thread in a guard: NULL, if it has no slot; was it in another one already? */
 struct loads_passing {
 	struct dt_own_stack *own;
-	uint32_t before, place;
+	bool is_inner;
 };
 
 /* Before a system call of the target's, with that stack pointer. True: the agent has to make it;
