@@ -465,6 +465,27 @@ static size_t list_guards(const struct session *session, struct patch_range *ran
 	return count;
 }
 
+/* Does one of the words lead into one of the ranges? Few words lead anywhere near. */
+static bool lead_into(const uint64_t *words, size_t word_count, const struct patch_range *ranges,
+		      size_t count)
+{
+	uint64_t low = UINT64_MAX, high = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		low = ranges[i].start.v < low ? ranges[i].start.v : low;
+		high = ranges[i].end.v > high ? ranges[i].end.v : high;
+	}
+	for (size_t i = 0; i < word_count; i++) {
+		if (words[i] < low || words[i] >= high)
+			continue;
+		for (size_t j = 0; j < count; j++) {
+			if (taddr_within(taddr_of(words[i]), ranges[j].start, ranges[j].end))
+				return true;
+		}
+	}
+	return false;
+}
+
 /* Has a guard led the thread into the agent? Its return address is on the stack. */
 static bool came_by_guard(const struct session *session, struct stop *stop, size_t index,
 			  const struct patch_range *ranges, size_t count)
@@ -478,12 +499,8 @@ static bool came_by_guard(const struct session *session, struct stop *stop, size
 			mem_read(session->proc, taddr_of(at + done), words, size);
 		if (error)
 			return !done; /* the stack ends there, or nobody knows */
-		for (uint64_t i = 0; i < size / 8 * count; i++) {
-			const struct patch_range *range = &ranges[i % count];
-
-			if (taddr_within(taddr_of(words[i / count]), range->start, range->end))
-				return true;
-		}
+		if (lead_into(words, size / 8, ranges, count))
+			return true;
 	}
 	return false;
 }
