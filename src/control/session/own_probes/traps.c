@@ -577,10 +577,10 @@ static struct error *place_tries(struct session *session, struct stop *held,
 				 struct patch_site **list, size_t count)
 {
 	struct error *error = traps_check_guards(session);
-	unsigned unfit = 0;
+	unsigned unfit = 0, refusals = 0;
 	long pause = PAUSE_MS;
 
-	for (int i = 0; !error; i++) {
+	while (!error) {
 		_cleanup_(cleanup_stop) struct stop *stop = NULL;
 
 		if (!held)
@@ -592,7 +592,7 @@ static struct error *place_tries(struct session *session, struct stop *held,
 		stop_release(take_ptr(&stop), NULL);
 		if (unfit_try_again(&error, &unfit))
 			continue;
-		if (error_kind(error) != ERROR_REFUSED || i >= TRIES)
+		if (error_kind(error) != ERROR_REFUSED || refusals++ == TRIES)
 			break;
 		error_free(take_ptr(&error));
 		nanosleep(&(struct timespec){ .tv_nsec = pause * 1000000L }, NULL);
