@@ -134,7 +134,7 @@ static bool is_kept(const struct sift *sift)
 		return true;
 	sift->reader->hits[id]--;
 	if (sift->clock <= sift->stream->pairs_until)
-		return false; /* written */
+		return false; /* written, or lost before */
 	lose_one(sift->reader, sift->stream, id - 1);
 	lose_one(sift->reader, sift->stream, id);
 	sift->stream->read++;

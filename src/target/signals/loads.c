@@ -28,7 +28,7 @@
  *
  * (X18) On a stack that nobody knows, as a coroutine has, a fault's frame may find no room. But it
  *      comes to lie on the thread's alternate stack, if there is one, the thread isn't on it, and
- *      the program's own handlers, if any, have SA_ONSTACK.
+ *      the program has a handler of one of the two signals at least, and none without SA_ONSTACK.
  *
  * (X19) A handler on the alternate stack may go to another stack and come back, and a fault's frame
  *      would overwrite its own. So a thread makes no plain loads from when we begin a handler there
