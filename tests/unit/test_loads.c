@@ -283,6 +283,14 @@ static void check_where_faults_go(const char *memory, size_t size)
 	set_and_expect(SA_ONSTACK, true);
 	assert_int_equal(fronts.elsewhere, DT_ELSEWHERE_NEVER);
 	assert_false(loads_on_any_stack());
+
+	other->loading = 1;
+	other->open = DT_NOT_OPEN;
+	set_and_expect(0, true);
+	assert_int_equal(fronts.elsewhere, DT_ELSEWHERE_NEVER);
+	other->loading = 0;
+	set_and_expect(0, false);
+	assert_false(loads_on_any_stack());
 }
 
 /* X18: faults go to the alternate stack where the program's handlers run there, until no thread

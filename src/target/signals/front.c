@@ -314,7 +314,6 @@ static int64_t set_own_of_loads(const struct dt_control *control, uint32_t index
 	struct dt_fronts *fronts = fronts_of(control);
 	struct dt_sigaction *at = &fronts->actions[index], was = *at;
 	uint32_t other = DT_FRONT_BUS + DT_FRONT_SEGV - index;
-	bool was_elsewhere = dt_goes_elsewhere(fronts, other);
 
 	*at = as_kept(own);
 	uint64_t more = loads_pass_stack(control) ? 0 : DT_SA_ONSTACK;
@@ -323,7 +322,7 @@ static int64_t set_own_of_loads(const struct dt_control *control, uint32_t index
 		*at = was;
 	else
 		fronts->last[index] = own.handler > 1 ? own.handler : 0;
-	if (fronts->full >> other & 1 && dt_goes_elsewhere(fronts, other) != was_elsewhere)
+	if (fronts->full >> other & 1 && fronts->actions[other].handler <= 1)
 		put_in_front(control, other, more, NULL);
 	loads_passed_stack(control);
 	return result;
