@@ -393,6 +393,7 @@ struct dt_fronts {
 #define DT_ELSEWHERE_YES 1u
 #define DT_ELSEWHERE_CHANGES 2u /* a thread is changing one of the two actions */
 #define DT_ELSEWHERE_NEVER 3u /* two did at the same time, or others' handlers are there (X19) */
+#define DT_ELSEWHERE_OVER 4u /* never, and no thread is in such a load any more */
 
 #define DT_CLOSED 1u /* for as long as the process lives */
 #define DT_CLOSED_HANDLER 2u /* until the controller watches a new handler (X6) */

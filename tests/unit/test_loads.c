@@ -291,6 +291,11 @@ static void check_where_faults_go(const char *memory, size_t size)
 	other->loading = 0;
 	set_and_expect(0, false);
 	assert_false(loads_on_any_stack());
+	other->loading = 1; /* nobody is waited for from here on */
+	set_and_expect(SA_ONSTACK, true);
+	set_and_expect(0, false);
+	assert_true(is_open());
+	other->loading = 0;
 }
 
 /* X18: faults go to the alternate stack where the program's handlers run there, until no thread

@@ -341,7 +341,7 @@ static void keep_off(const struct dt_control *control)
 {
 	uint32_t *elsewhere = &fronts_of(control)->elsewhere;
 
-	if (__atomic_load_n(elsewhere, __ATOMIC_SEQ_CST) == DT_ELSEWHERE_NEVER)
+	if (__atomic_load_n(elsewhere, __ATOMIC_SEQ_CST) >= DT_ELSEWHERE_NEVER)
 		return;
 	__atomic_store_n(elsewhere, DT_ELSEWHERE_NEVER, __ATOMIC_SEQ_CST);
 	loads_forbid(control); /* threads look again */
@@ -715,15 +715,24 @@ void loads_end(const struct dt_control *control, uint32_t index)
 bool loads_pass_stack(const struct dt_control *control)
 {
 	struct dt_fronts *fronts = fronts_of(control);
-	uint32_t was = __atomic_exchange_n(&fronts->elsewhere, DT_ELSEWHERE_CHANGES,
-					   __ATOMIC_SEQ_CST);
+	uint32_t was = __atomic_load_n(&fronts->elsewhere, __ATOMIC_SEQ_CST), now;
 
-	if (was >= DT_ELSEWHERE_CHANGES)
-		__atomic_store_n(&fronts->elsewhere, DT_ELSEWHERE_NEVER, __ATOMIC_SEQ_CST);
-	if (was == DT_ELSEWHERE_NO || (was == DT_ELSEWHERE_YES && dt_all_go_elsewhere(fronts)))
+	do
+		now = was < DT_ELSEWHERE_CHANGES  ? DT_ELSEWHERE_CHANGES :
+		      was == DT_ELSEWHERE_CHANGES ? DT_ELSEWHERE_NEVER :
+						    was;
+	while (!__atomic_compare_exchange_n(&fronts->elsewhere, &was, now, false, __ATOMIC_SEQ_CST,
+					    __ATOMIC_SEQ_CST));
+	if (was == DT_ELSEWHERE_NO || was == DT_ELSEWHERE_OVER ||
+	    (was == DT_ELSEWHERE_YES && dt_all_go_elsewhere(fronts)))
 		return true;
 	loads_forbid(control);
-	return loads_await(control, WAIT);
+	if (!loads_await(control, WAIT))
+		return false;
+	if (was == DT_ELSEWHERE_NEVER)
+		__atomic_compare_exchange_n(&fronts->elsewhere, &was, DT_ELSEWHERE_OVER, false,
+					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	return true;
 }
 
 void loads_passed_stack(const struct dt_control *control)

@@ -181,7 +181,8 @@ static void add_up(const struct dt_sigaction actions[DT_SIGNALS], struct dt_fron
 	}
 }
 
-/* *ret_elsewhere: DT_ELSEWHERE_NEVER, or anything else if handlers of other signals permit it. */
+/* *ret_elsewhere: DT_ELSEWHERE_NO if handlers of other signals permit more; else not less than
+ * DT_ELSEWHERE_NEVER. */
 static struct error *check_handlers(struct session *session, struct stop *stop, taddr at,
 				    uint64_t caught, uint32_t *ret_elsewhere)
 {
@@ -196,7 +197,7 @@ static struct error *check_handlers(struct session *session, struct stop *stop, 
 	session->refuses_loads |= fronts.closed == DT_CLOSED;
 	fronts.watched_count = 0;
 	fronts.spared = 0;
-	if (fronts.elsewhere != DT_ELSEWHERE_NEVER) /* a handler may be running there */
+	if (fronts.elsewhere < DT_ELSEWHERE_NEVER) /* a handler may be running there */
 		fronts.elsewhere = DT_ELSEWHERE_NO;
 	add_up(actions, &fronts);
 	for (unsigned i = 0; i < DT_SIGNALS && !error; i++)
@@ -299,7 +300,7 @@ static struct error *put_both(struct session *session, struct stop *stop, taddr 
 		error = put_in_front(session, stop, at, &fronts, DT_FRONT_BUS);
 	if (!error)
 		error = put_in_front(session, stop, at, &fronts, DT_FRONT_SEGV);
-	if (elsewhere != DT_ELSEWHERE_NEVER && dt_all_go_elsewhere(&fronts))
+	if (elsewhere < DT_ELSEWHERE_NEVER && dt_all_go_elsewhere(&fronts))
 		fronts.elsewhere = DT_ELSEWHERE_YES;
 	return error ? error :
 		       mem_write(session->proc, FIELD(at, elsewhere), &fronts.elsewhere,
