@@ -83,6 +83,30 @@ def test_several_targets(dyntrace, spins):
     assert hits(tracing.stderr) == {"foo": 100, f"foo@{name}": 400}
 
 
+CHURN = """
+import os, time
+while True:
+    for _ in range(16):
+        if not os.fork():
+            time.sleep(0.002)
+            os._exit(0)
+    try:
+        while True:
+            os.waitpid(-1, 0)
+    except ChildProcessError:
+        pass
+"""
+
+
+def test_children_that_end_meanwhile(dyntrace, processes):
+    """A server whose children live for milliseconds: one that ends while dyntrace begins doesn't keep the others from being traced."""
+    churn = processes.start(["/usr/bin/python3", "-c", CHURN])
+    for _ in range(12):
+        output = dyntrace.new_output()
+        dyntrace("trace", "-q", "-p", churn.pid, "--children", "--function", "fork@libc.so.6", "--for", "0.1", "-o", output)
+        assert any(event.pid == churn.pid for event in Trace(output).named("fork_entry"))
+
+
 @pytest.mark.parametrize("exits", [[], ["-e"]], ids=["entries", "exits"])
 def test_counts_of_all(dyntrace, spins, exits):
     """Each process counts in memory of its own: one row has the sum."""

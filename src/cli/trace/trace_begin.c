@@ -81,6 +81,12 @@ static void find_tracer(struct trace_run *run)
 		run->host_fd = trace_peer_connect(controller, &run->host_pidfd);
 }
 
+/* Has just this process ended, while others are there? */
+static bool has_others(const struct trace_run *run, const struct error *error)
+{
+	return error && error_kind(error) == ERROR_GONE && run->opened.count > 1;
+}
+
 struct error *trace_begin_open(const struct words *words, struct trace_run *run)
 {
 	struct error *error;
@@ -94,6 +100,8 @@ struct error *trace_begin_open(const struct words *words, struct trace_run *run)
 			find_tracer(run);
 			if (!has_tracer(run))
 				error = clean_leftovers(run->proc);
+			if (has_others(run, error)) /* trace_begin_record passes it over */
+				error = (error_free(error), NULL);
 		}
 		if (run->opened.count && !has_tracer(run))
 			run->proc = run->opened.items[0];
@@ -391,21 +399,29 @@ static struct error *join_others(struct trace_run *run)
 	return error;
 }
 
+static struct error *put_first(struct trace_run *run, size_t i)
+{
+	struct proc *first = run->opened.items[0];
+
+	run->proc = run->opened.items[0] = run->opened.items[i];
+	run->opened.items[i] = first;
+	session_destroy(take_ptr(&run->session));
+	return trace_begin_create_session(run);
+}
+
 /* Finds the places in the first process that has any: it goes first from then on. With --wait, a
- * process may have none yet. */
+ * process may have none yet. One that has ended is passed over. */
 static struct error *resolve_running(struct trace_run *run)
 {
 	struct error *error = session_resolve(run->session);
 
-	for (size_t i = 1; i < run->opened.count && !error && !trace_args.wait; i++) {
-		struct proc *first = run->opened.items[0];
+	for (size_t i = 1; i < run->opened.count; i++) {
+		bool has_ended = has_others(run, error);
 
-		if (session_has_places(run->session))
-			return NULL;
-		run->proc = run->opened.items[0] = run->opened.items[i];
-		run->opened.items[i] = first;
-		session_destroy(take_ptr(&run->session));
-		error = trace_begin_create_session(run);
+		if (!has_ended && (error || trace_args.wait || session_has_places(run->session)))
+			return error;
+		error_free(error);
+		error = put_first(run, i);
 		if (!error)
 			error = session_resolve(run->session);
 	}
@@ -415,12 +431,23 @@ static struct error *resolve_running(struct trace_run *run)
 	return error;
 }
 
+static struct error *begin_running(struct trace_run *run)
+{
+	struct error *error = resolve_running(run);
+
+	return error ? error : session_begin(run->session, NULL);
+}
+
 struct error *trace_begin_record(struct trace_run *run)
 {
 	if (run->launch)
 		return begin_launched(run);
-	struct error *error = resolve_running(run);
-	if (!error)
-		error = session_begin(run->session, NULL);
+	struct error *error = begin_running(run);
+	for (size_t i = 1; i < run->opened.count && has_others(run, error); i++) {
+		error_free(error);
+		error = put_first(run, i);
+		if (!error)
+			error = begin_running(run);
+	}
 	return error ? error : join_others(run);
 }
