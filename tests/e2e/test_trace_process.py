@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -107,6 +108,23 @@ def test_killed_target_keeps_its_events(dyntrace, program):
     trace = Trace(tracing.output)
     assert trace.names() == {"foo_entry": 2 * 777}
     assert trace.lost == 0
+
+
+HEAVY = "import sys; block = b'x' * (400 << 20); print(flush=True); sys.stdin.read(1)"
+
+
+def test_killed_while_dyntrace_begins(dyntrace, processes):
+    """The kernel takes a while to free the memory of a killed process: it has ended all the same, and hasn't begun another program."""
+    for delay in range(12):
+        heavy = processes.start(["/usr/bin/python3", "-c", HEAVY], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        heavy.stdout.readline()
+        tracing = processes.start([dyntrace.path, "trace", "-q", "-p", str(heavy.pid), "--function", "read@libc.so.6", "-o",
+                                   dyntrace.new_output()], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        time.sleep(0.04 + 0.012 * delay)
+        heavy.kill()
+        said = tracing.communicate(timeout=30)[1]
+        assert (tracing.returncode, said) in [(0, ""), (125, f"dyntrace: process {heavy.pid} has ended\n"),
+                                              (125, f"dyntrace: no process {heavy.pid}\n")]
 
 
 def test_many_threads_come_and_go(dyntrace, program):

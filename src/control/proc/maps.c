@@ -98,7 +98,9 @@ struct error *maps_read(const struct proc *proc, struct maps *ret_maps)
 	if (fd >= 0)
 		text = proc_status_slurp(fd, NULL);
 	int number = errno;
-	if ((!text && number == ESRCH) || !proc_is_alive(proc))
+	bool is_empty = text && !*text; /* as those of a process that is about to end are */
+	if ((!text && number == ESRCH) || !proc_is_alive(proc) ||
+	    (is_empty && proc_status_ends(proc->pid)))
 		return error_new(ERROR_GONE, "process %d has ended", proc->pid);
 	if (!text)
 		return error_errno(number, "cannot read /proc/%d/maps", proc->pid);

@@ -142,9 +142,11 @@ bool proc_has_left(const struct proc *proc)
 
 struct error *proc_gone(const struct proc *proc)
 {
+	bool has_ended = !proc_is_alive(proc) || proc_status_ends(proc->pid);
+
 	return error_new(ERROR_GONE,
-			 proc_is_alive(proc) ? "process %d has begun another program" :
-					       "process %d has ended",
+			 has_ended ? "process %d has ended" :
+				     "process %d has begun another program",
 			 proc->pid);
 }
 

@@ -218,6 +218,11 @@ pid_t proc_status_live_thread(pid_t pid)
 	return found ? found : find_live(pid, true);
 }
 
+bool proc_status_ends(pid_t pid)
+{
+	return !find_live(pid, false);
+}
+
 int proc_status_open(pid_t pid, const char *name, int flags)
 {
 	char path[96];

@@ -58,6 +58,9 @@ struct thread_status proc_status_parse(const char *text);
  * still write to a file. 0: the process has ended. */
 pid_t proc_status_live_thread(pid_t pid);
 
+/* Has the process ended, or are all its threads about to? Its memory may be gone before it is. */
+bool proc_status_ends(pid_t pid);
+
 /* Opens /proc/PID/NAME, or the same file of a live thread if the leader is a zombie. Failure: -1
  * and errno. */
 int proc_status_open(pid_t pid, const char *name, int flags);
