@@ -98,9 +98,9 @@ struct error *exits_map_child(struct session *session, struct proc *child, struc
 /* Writes the shared code and the first stubs, and fills in `env`. */
 struct error *exits_write(struct session *session, struct tramp_env *env);
 
-/* Finds runtimes that look up return addresses (H29). Reads files: call it before threads are held,
- * so that exits_allow has nothing left to read. */
-struct error *exits_judge_callers(struct session *session);
+/* Finds runtimes that look up return addresses (H29), in all modules or in the program alone. Reads
+ * files: call it before threads are held, so that exits_allow has nothing left to read. */
+struct error *exits_judge_callers(struct session *session, bool all);
 /* Lists the code whose calls may return through stubs (R6), for the modules mapped now. */
 void exits_allow(struct session *session);
 /* "OCaml in PROGRAM": the runtimes that exits_judge_callers has found; NULL: none, or out of memory.
@@ -109,7 +109,8 @@ char *exits_runtimes(const struct session *session);
 /* Is the module a language runtime, or has it a compiler (exits_judge_callers)? Then calls of its
  * functions may come from code that gets no stub. */
 bool exits_has_runtime(const struct session *session, const struct module *module);
-/* Does a module's runtime find the overflow of a stack by an address near rsp, as OCaml's does? */
+/* Does a runtime that was found tell the overflow of a stack by an address near rsp, as OCaml's
+ * does? */
 bool exits_looks_near(const struct session *session);
 void exits_free_callers(struct exits *exits);
 

@@ -80,14 +80,16 @@ static struct error *judge(struct session *session, struct module *module)
 	return error_new(ERROR_FAILED, "out of memory");
 }
 
-struct error *exits_judge_callers(struct session *session)
+struct error *exits_judge_callers(struct session *session, bool all)
 {
 	struct error *error = NULL;
 
 	drop_unloaded(session->exits, &session->modules);
 	for (size_t i = 0; i < session->modules.count && !error; i++) {
-		if (!find_judged(session->exits, session->modules.items[i]))
-			error = judge(session, session->modules.items[i]);
+		struct module *module = session->modules.items[i];
+
+		if ((all || module->is_executable) && !find_judged(session->exits, module))
+			error = judge(session, module);
 	}
 	return error;
 }
@@ -215,7 +217,7 @@ void exits_allow(struct session *session)
 {
 	const struct modules *modules = &session->modules;
 	struct allowing allowing = { .control = session->agent->control };
-	_cleanup_error_ struct error *out_of_memory = exits_judge_callers(session);
+	_cleanup_error_ struct error *out_of_memory = exits_judge_callers(session, true);
 
 	forget_unloaded(allowing.control, modules);
 	for (size_t i = 0; i < modules->count; i++) {

@@ -226,8 +226,10 @@ static struct error *take_exit(struct tracepoint *tracepoint, struct error *reas
 struct error *exits_check(struct session *session, const struct tracepoint_list *list)
 {
 	_cleanup_(check_free) struct check check = { .session = session };
-	_cleanup_error_ struct error *whole = exits_wanted(list) ? check_process(session) : NULL;
-	struct error *error = exits_judge_callers(session); /* also for exits_looks_near */
+	bool wanted = exits_wanted(list);
+	_cleanup_error_ struct error *whole = wanted ? check_process(session) : NULL;
+	/* the program itself also for exits_looks_near: OCaml's runtime is a part of it */
+	struct error *error = exits_judge_callers(session, wanted);
 
 	for (size_t i = 0; i < list->count && !error; i++) {
 		struct tracepoint *tracepoint = list->items[i];
