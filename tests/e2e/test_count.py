@@ -121,7 +121,8 @@ def test_filter_at_the_exit(build, scratch, counted, condition, exits):
 
 
 def test_filter_by_duration(build, scratch, counted):
-    result = run(build, scratch, "count", "-e", "--function", "nap", "--filter", "$duration >= 2000000", "--", counted)
+    """The limit lies 0.5% below the naps: dyntrace and the program tell time by clocks whose rates aren't quite the same."""
+    result = run(build, scratch, "count", "-e", "--function", "nap", "--filter", "$duration >= 1990000", "--", counted)
     assert hits(result.stderr, "nap") == 1000
     total, mean, p50, *_ = times(result.stderr, "nap")
     assert p50 >= 1980e3 and total / mean >= 99
