@@ -19,14 +19,10 @@
 #include "control/remote/ahead.h"
 #include "control/remote/remote.h"
 #include "control/base/cleanup.h"
+#include "control/proc/proc_status.h"
 
 #define CALLS_MAX 8u /* in one stop */
 #define GAP_MAX 512 /* pages */
-
-/* Bits of an entry of /proc/PID/pagemap. */
-#define PAGEMAP_PRESENT (1ULL << 63)
-#define PAGEMAP_SWAPPED (1ULL << 62)
-#define PAGEMAP_FILE (1ULL << 61)
 
 /* Opens the mapped file: through map_files, else by its path if that still names the same file. */
 static int open_mapped(const struct proc *proc, const struct mapping *m)
@@ -133,13 +129,10 @@ static bool is_clean(int pagemap, uint64_t from, uint64_t to)
 	size_t n = (to - from) / DT_PAGE;
 
 	assert(from <= to);
-	if (n > GAP_MAX ||
-	    pread(pagemap, entries, n * 8, (off_t)(from / DT_PAGE * 8)) != (ssize_t)(n * 8))
+	if (n > GAP_MAX || !proc_status_pages(pagemap, from, entries, n))
 		return false;
 	for (size_t i = 0; i < n; i++) {
-		bool untouched = !(entries[i] & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED));
-
-		if (!untouched && !(entries[i] & PAGEMAP_FILE))
+		if (entries[i] & PROC_PAGE_EXISTS && !(entries[i] & PROC_PAGE_OF_FILE))
 			return false;
 	}
 	return true;
@@ -180,11 +173,8 @@ static void list_calls(struct drop *drop, const struct proc *proc, const struct 
 		       struct ahead *list)
 {
 	const struct page *pages = drop->pages->items;
-	char path[64];
-	_cleanup_close_ int pagemap = -1;
+	_cleanup_close_ int pagemap = proc_status_open(proc->pid, "pagemap", O_RDONLY);
 
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", proc->pid);
-	pagemap = open(path, O_RDONLY | O_CLOEXEC);
 	while (drop->next < drop->pages->count && list->count < CALLS_MAX) {
 		size_t first = drop->next++;
 

@@ -1,16 +1,12 @@
 #include "stack_memory.h"
 
-#include <assert.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "control/proc/proc_status.h"
 #include "shared/layout.h"
 
 #define ENTRIES 64u /* of /proc/PID/pagemap, read at once */
-#define PAGEMAP_EXISTS (3ULL << 62) /* in memory, or swapped */
 
 void stack_memory_open(struct stack_memory *memory, struct proc *proc)
 {
@@ -57,15 +53,6 @@ struct error *stack_memory_find(struct stack_memory *memory, uint64_t at,
 	return error;
 }
 
-/* Reads the entries of so many pages. False: nobody can say. */
-static bool read_entries(const struct stack_memory *memory, uint64_t page, uint64_t *entries,
-			 size_t count)
-{
-	ssize_t size = (ssize_t)(count * sizeof(*entries));
-
-	return pread(memory->pagemap_fd, entries, (size_t)size, (off_t)(page * 8)) == size;
-}
-
 struct stack_range stack_memory_used(const struct stack_memory *memory,
 				     const struct stack_range *range)
 {
@@ -77,10 +64,10 @@ struct stack_range stack_memory_used(const struct stack_memory *memory,
 		return *range;
 	for (size_t count; page < behind; page += count) {
 		count = behind - page < ENTRIES ? behind - page : ENTRIES;
-		if (!read_entries(memory, page, entries, count))
+		if (!proc_status_pages(memory->pagemap_fd, page * DT_PAGE, entries, count))
 			return *range;
 		for (size_t i = 0; i < count; i++) {
-			bool exists = entries[i] & PAGEMAP_EXISTS;
+			bool exists = entries[i] & PROC_PAGE_EXISTS;
 			uint64_t at = (page + i) * DT_PAGE;
 
 			if (!exists && used.start < range->end) {

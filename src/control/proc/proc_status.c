@@ -10,6 +10,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
+#include "shared/layout.h"
 #include "proc.h"
 
 #define THREAD_EXITING 4u /* PF_EXITING of the kernel: its memory may be gone */
@@ -237,6 +238,13 @@ int proc_status_open(pid_t pid, const char *name, int flags)
 	if (fd < 0 && errno == ENOENT)
 		errno = ESRCH;
 	return fd;
+}
+
+bool proc_status_pages(int pagemap_fd, uint64_t from, uint64_t *ret_entries, size_t count)
+{
+	size_t size = count * sizeof(*ret_entries);
+
+	return pread(pagemap_fd, ret_entries, size, (off_t)(from / DT_PAGE * 8)) == (ssize_t)size;
 }
 
 /* start_time counts while the machine sleeps, CLOCK_MONOTONIC doesn't. */

@@ -65,6 +65,13 @@ bool proc_status_ends(pid_t pid);
  * and errno. */
 int proc_status_open(pid_t pid, const char *name, int flags);
 
+/* Bits of an entry of /proc/PID/pagemap: in memory, or swapped; of a file, or shared. */
+#define PROC_PAGE_EXISTS (3ULL << 62)
+#define PROC_PAGE_OF_FILE (1ULL << 61)
+/* Reads the entries of so many pages from that address on, by an open /proc/PID/pagemap. False:
+ * not all could be read. */
+bool proc_status_pages(int pagemap_fd, uint64_t from, uint64_t *ret_entries, size_t count);
+
 /* Reads a small file below /proc whole, as a string. Caller frees. Failure: NULL and errno. */
 char *proc_status_slurp(int fd, size_t *ret_length);
 
