@@ -5,17 +5,24 @@
 
 #define FOLLOWED_MAX 4 /* pointers to pointers that a member is searched behind */
 
-bool operand_follow_holder(struct parser *p, struct operand *operand)
+/* Completes a struct, behind references. False: the operand is none, or can't be looked into. */
+static bool complete_struct(struct parser *p, struct operand *operand)
 {
-	struct value_place pointer;
-	struct type target;
-
 	operand_follow_reference(operand);
 	if (operand->kind != OPERAND_PLACE || operand->type.kind != TYPE_STRUCT ||
 	    !p->names->debug)
 		return false;
 	type_complete(p->names->debug, &operand->type);
-	if (!value_points(&operand->type, &operand->place, p->names->debug, &target, &pointer))
+	return true;
+}
+
+bool operand_follow_holder(struct parser *p, struct operand *operand)
+{
+	struct value_place pointer;
+	struct type target;
+
+	if (!complete_struct(p, operand) ||
+	    !value_points(&operand->type, &operand->place, p->names->debug, &target, &pointer))
 		return false;
 	type_add_pointer(&target, &operand->type);
 	operand->place = pointer;
@@ -168,11 +175,8 @@ static bool select_in_container(struct parser *p, struct operand *operand, struc
 	struct value_place place = { .kind = PLACE_MEMORY };
 	struct type element;
 
-	operand_follow_reference(operand);
-	if (operand->kind != OPERAND_PLACE || operand->type.kind != TYPE_STRUCT ||
-	    !p->names->debug)
+	if (!complete_struct(p, operand))
 		return false;
-	type_complete(p->names->debug, &operand->type);
 	operand_make_number(p, index, at);
 	if (p->error)
 		return true;
