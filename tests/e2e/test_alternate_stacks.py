@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness import compile_once, status, stracing, until
+from harness import ROOT, compile_once, status, stracing, until
 from test_loads_after_handlers import await_loads, first_byte
 from test_plain_loads import has_handlers
 
@@ -23,6 +23,7 @@ SOURCE = r"""
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "call_on.h"
 
 #define HITS 2000
 #define ROUNDS 40
@@ -34,18 +35,6 @@ static char alternate[1 << 16] __attribute__((aligned(4096)));
 static char *page;
 
 __attribute__((noinline)) void text(const char *s) { sink += (long)s; sink++; }
-
-/* Calls it with that stack pointer. */
-void call_on(char *top, void (*run)(void));
-__asm__(".globl call_on\n"
-	"call_on:\n"
-	"	push %rbp\n"
-	"	mov %rsp, %rbp\n"
-	"	mov %rdi, %rsp\n"
-	"	call *%rsi\n"
-	"	mov %rbp, %rsp\n"
-	"	pop %rbp\n"
-	"	ret\n");
 
 static char *map(size_t size)
 {
@@ -382,7 +371,7 @@ def program_fixture(scratch):
     source = os.path.join(scratch, "alternate.c")
     with open(source, "w") as file:
         file.write(SOURCE)
-    return compile_once(["gcc", "-g", "-O2", source, "-pthread"], os.path.join(scratch, "alternate"))
+    return compile_once(["gcc", "-g", "-O2", "-I", os.path.join(ROOT, "tests", "programs"), source, "-pthread"], os.path.join(scratch, "alternate"))
 
 
 @pytest.mark.parametrize("how", ["kept", "none", "small", "taken", "moved", "on it", "disarmed", "thread", "own", "later", "toggled", "in a handler", "small in a handler", "default", "data", "data after a handler", "aside", "aside before",

@@ -4,37 +4,16 @@ import os
 
 import pytest
 
-from harness import compile_once
+from harness import ROOT, compile_once
 
 SOURCE = r"""
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "call_on.h"
+#include "lone.h"
 #define ROUNDS 20
-
-/* A function of one byte, where only a trap fits: as in programs/traps.c. */
-void lone(void);
-__asm__(".text\n .balign 64\n .globl behind_caller\n .type behind_caller, @function\n"
-	"behind_caller: .cfi_startproc\n jmp behind\n .cfi_endproc\n"
-	" .size behind_caller, . - behind_caller\n"
-	".fill 200, 1, 0xf4\n"
-	".globl lone\n .type lone, @function\n lone: .cfi_startproc\n ret\n .cfi_endproc\n"
-	" .size lone, . - lone\n"
-	".globl behind\n .type behind, @function\n behind: .cfi_startproc\n"
-	" .byte 5, 0, 0, 0, 0\n ret\n .cfi_endproc\n .size behind, . - behind\n .fill 200, 1, 0xf4\n");
-
-/* Calls it with that stack pointer. */
-void call_on(char *top, void (*run)(void));
-__asm__(".globl call_on\n"
-	"call_on:\n"
-	"	push %rbp\n"
-	"	mov %rsp, %rbp\n"
-	"	mov %rdi, %rsp\n"
-	"	call *%rsi\n"
-	"	mov %rbp, %rsp\n"
-	"	pop %rbp\n"
-	"	ret\n");
 
 static char *page, alternate[1 << 16] __attribute__((aligned(4096)));
 static int handled;
@@ -122,7 +101,7 @@ def test_page_goes_away(dyntrace, scratch, how):
     source = os.path.join(scratch, "handler.c")
     with open(source, "w") as file:
         file.write(SOURCE)
-    path = compile_once(["gcc", "-g", "-O2", source], os.path.join(scratch, "handler"))
+    path = compile_once(["gcc", "-g", "-O2", "-I", os.path.join(ROOT, "tests", "programs"), source], os.path.join(scratch, "handler"))
     result, trace = dyntrace.trace("--probe", "lone", "--function", "text", "--", path, how)
     assert result.returncode == 0, result
     texts = [event.fields["s"] for event in trace.named("text_entry")]

@@ -116,6 +116,17 @@ static void drain(struct rig_trace *trace)
 	assert_int_equal(chunks, 1);
 }
 
+static void finish_without_memory(struct rig_trace *trace)
+{
+	struct error *error = reader_finish(trace->reader, &trace->totals);
+
+	assert_non_null(error);
+	assert_string_equal(error_text(error), "out of memory");
+	error_free(error);
+	reader_destroy(trace->reader);
+	RIG_OK(writer_close(trace->writer));
+}
+
 /* Entries in the trace, and exits, as babeltrace2 reads them. */
 static void expect(const struct rig_trace *trace, uint64_t entries, uint64_t exits)
 {
@@ -175,12 +186,7 @@ static void test_no_memory(void **unused)
 	no_memory = false;
 	publish(1, 4, 0, 0, 1, 1);
 	drain(&trace);
-	struct error *error = reader_finish(trace.reader, &trace.totals);
-	assert_non_null(error);
-	assert_string_equal(error_text(error), "out of memory");
-	error_free(error);
-	reader_destroy(trace.reader);
-	RIG_OK(writer_close(trace.writer));
+	finish_without_memory(&trace);
 	expect(&trace, 2, 1);
 	assert_int_equal(trace.totals.lost, FEW - 2);
 	assert_int_equal(trace.types.items[ENTRY].lost, FEW - 2);
@@ -204,12 +210,7 @@ static void test_no_table(void **unused)
 			open_calls_forget(trace.reader, &others);
 		}
 		no_table = false;
-		struct error *error = reader_finish(trace.reader, &trace.totals);
-		assert_non_null(error);
-		assert_string_equal(error_text(error), "out of memory");
-		error_free(error);
-		reader_destroy(trace.reader);
-		RIG_OK(writer_close(trace.writer));
+		finish_without_memory(&trace);
 		expect(&trace, noted, 0);
 		assert_int_equal(trace.totals.lost, FEW - noted);
 		assert_int_equal(trace.types.items[ENTRY].lost, FEW - noted);
