@@ -479,7 +479,7 @@ static void test_a_handler_that_comes_late(void **unused)
 	rig_down();
 }
 
-/* What the guard of rt_sigreturn reads of the frame at the stack pointer. */
+/* The part of a signal's frame, from the stack pointer on, that the guard of rt_sigreturn reads. */
 struct frame {
 	uint64_t flags, link;
 	stack_t alternate;

@@ -1305,7 +1305,8 @@ static void test_also_lacks_a_thread(void **state)
 	check_alive();
 }
 
-/* It stays so: no byte changes. In a caller's own stop no thread gets any further. */
+/* No thread can be borrowed at all: no byte changes. In a caller's own stop no thread gets any
+ * further. */
 static void test_also_never_gets_a_thread(void **state)
 {
 	struct patch_also also = { .run = borrow };

@@ -9,7 +9,7 @@
 
 #include "planner.h"
 
-/* What is looked for, and what was found. */
+/* Which risky calls a search wants, and those that it has found. */
 struct risky_calls {
 	const struct module_view *view;
 	bool harmful; /* leave out calls that are known to be harmless */

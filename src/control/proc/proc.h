@@ -124,7 +124,7 @@ struct error *proc_cmdline(const struct proc *proc, char **ret_line);
  * PTRACE_POKETEXT on the thread of mem_set_stopped_thread. */
 struct error *mem_read(struct proc *proc, taddr from, void *to, size_t n);
 struct error *mem_write(struct proc *proc, taddr to, const void *from, size_t n);
-/* They open /proc/PID/mem when they first need it; this does it before. */
+/* Opens /proc/PID/mem, which mem_read and mem_write do when they first need it. */
 struct error *mem_open(struct proc *proc);
 /* Names the thread that PTRACE_POKETEXT may use; stop_* and stop_release set it. 0: none. */
 void mem_set_stopped_thread(struct proc *proc, pid_t tid);

@@ -66,8 +66,8 @@ void parser_take_path(struct parser *p, char *name);
 void operand_set_number(struct operand *operand, uint64_t value, uint8_t size, bool is_unsigned);
 /* Replaces a reference by its target. */
 void operand_follow_reference(struct operand *operand);
-/* What is in a variant of an enumeration, or in an optional, is there only sometimes. Adds the
- * operations that tell. */
+/* Adds operations that tell whether the operand is there now: the value of an optional, or a member
+ * of a variant, isn't always. */
 void operand_guard(struct operand *operand, const struct value_ops *guard);
 /* Makes them leave 0 if the guard of a place does, too. */
 void operand_guard_ops(const struct operand *place, struct value_ops *ops);
